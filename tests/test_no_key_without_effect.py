@@ -193,7 +193,7 @@ def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
         return of_ways()
     if key.owner == "autorate":
         return of_autorate()
-    if key.owner == "app" or key.owner in read_registry().app:
+    if key.place.startswith("app["):  # a link may have the name of an application
         return of_applications(
             [one for one in read_registry().app if one != "autorate"] if key.owner == "app" else [key.owner]
         )
@@ -238,6 +238,8 @@ _VALUES: dict[str, list[Any]] = {
     **_ROUTES,
 }
 _STATISTICAL = {"source": "statistical"}
+_SHORT_TEST = {"interval": "100ms", "idle": "100ms", "probe_share": 1.0, "tolerance": 0.0}
+_OF_TEST = ("averaged", "kept", "tolerance", "added", "most", "probes", "probe_share")
 _BESIDE: dict[str, dict[str, Any]] = {
     **{key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")},
     **{f"video.{key}": _STATISTICAL for key in ("rate", "variation", "burst")},
@@ -254,6 +256,9 @@ _BESIDE: dict[str, dict[str, Any]] = {
     **{f"htb_classes.ceil{number}": {"rate1": "1Mbit", f"rate{number}": "1Mbit"} for number in range(1, 5)},
     **{f"htb_classes.{key}": {"queue1": "fq_codel"} for key in ("target", "interval", "flow_quantum", "ecn")},
     "htb_classes.burst": {"rate1": "1Mbit"},
+    "request.times": {"think": "50ms"},
+    "dash.buffer": {"segment": "100ms", "level": 0},
+    **{f"responsiveness.{name}": _SHORT_TEST for name in _OF_TEST},
 }
 
 

@@ -75,7 +75,7 @@ pub struct AppMeasures {
     /// By number of the application.
     pub users: Vec<UserResult>,
     /// Counts of their endpoints when the measured time began, by number of the endpoint.
-    begun: Vec<FlowResult>,
+    begun: Vec<Option<FlowResult>>,
     limit: usize,
     /// Loads that are kept one by one, each with its application.
     kept: Vec<(u32, Load)>,
@@ -126,9 +126,16 @@ impl AppMeasures {
     /// The measured time of endpoint `number` begins `now`; `before` is what it has counted.
     pub fn begin_endpoint(&mut self, number: usize, before: FlowResult, now: Instant) {
         if self.begun.len() <= number {
-            self.begun.resize(number + 1, FlowResult::default());
+            self.begun.resize(number + 1, None);
         }
-        self.begun[number] = FlowResult { since: now, ..before };
+        self.begun[number] = Some(FlowResult { since: now, ..before });
+    }
+
+    /// Endpoint `number` is over, and its number may be that of another.
+    pub fn forget_endpoint(&mut self, number: usize) {
+        if let Some(before) = self.begun.get_mut(number) {
+            *before = None;
+        }
     }
 
     /// The measured time of endpoint `number` of user `app` is over. `figures` gives the values of the application's measures. Returns its result in that time.
@@ -139,8 +146,8 @@ impl AppMeasures {
         figures: impl FnOnce(PacketFate) -> Vec<f64>,
     ) -> FlowResult {
         let result = match self.begun.get(number) {
-            Some(before) => result.subtract(before),
-            None => result,
+            Some(Some(before)) => result.subtract(before),
+            _ => result,
         };
         let own = &mut self.users[app as usize].ways[way.index()];
         own.payload += result.payload;

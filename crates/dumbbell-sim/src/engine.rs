@@ -430,7 +430,12 @@ impl<N: Topology> Engine<N> {
         }
         match origin {
             Origin::Listed => {}
-            Origin::App { app } => self.serve_user(app, slot, now),
+            Origin::App { app } => {
+                self.serve_user(app, slot, now);
+                if self.arena.get(slot).transport.is_done() && self.end_short_flow(slot, now)? {
+                    return Ok(());
+                }
+            }
             Origin::Web { .. } | Origin::Vacant => {
                 if self.end_short_flow(slot, now)? {
                     return Ok(());
@@ -452,7 +457,7 @@ impl<N: Topology> Engine<N> {
         Ok(())
     }
 
-    /// Gives the slot of a short flow free if nothing of it is left. Returns whether that was so.
+    /// Gives the slot of a short flow, or of a closed connection, free if nothing of it is left. Returns whether that was so.
     fn end_short_flow(&mut self, slot: u32, now: Instant) -> Result<bool, RunError> {
         let endpoint = self.arena.get_mut(slot);
         if !endpoint.transport.is_done() {
@@ -476,8 +481,10 @@ impl<N: Topology> Engine<N> {
                 endpoint.number
             )));
         }
-        if !self.net.lines().all[number].over {
-            self.measure_short_flow(slot, now);
+        match self.arena.get(slot).origin {
+            Origin::App { app } => self.free_app_endpoint(app, slot, now),
+            _ if self.net.lines().all[number].over => {}
+            _ => self.measure_short_flow(slot, now),
         }
         let line = &mut self.net.lines_mut().all[number];
         line.members.swap_remove(member as usize);
@@ -599,7 +606,7 @@ impl<N: Topology> Engine<N> {
                 self.net.begin();
                 let flows = self.on_way();
                 self.measures.begin_queue(&mut self.net.bottleneck_mut().log.counters, flows);
-                self.begin_apps();
+                self.begin_apps(now);
             }
             NextEvent::Control => self.control_shapers(now),
         }

@@ -1,4 +1,4 @@
-//! Random nets: hops, routes, both directions, every queue, link, stage and control. The engine holds its books against each other in each run.
+//! Random nets: hops, routes, both directions, every queue, link, stage, control and application. The engine holds its books against each other in each run.
 
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamType;
@@ -154,18 +154,41 @@ fn net(seed: u64) -> Value {
     config
 }
 
+/// Parameters of an application that make it do much in a short run; others are as they are by default.
+fn busy_params(rng: &mut Rng, spec: &str) -> Value {
+    let size = 1 + rng.draw_below(100_000);
+    match spec {
+        "pages" => json!({"objects": 1 + rng.draw_below(8), "connections": 1 + rng.draw_below(4), "multiplexed": rarely(rng, 2)}),
+        "request" => json!({"size": {"fixed": size}, "fresh": rarely(rng, 2), "think": rng.draw_below(40 * MS),
+            "times": one(rng, &["fixed", "exponential"]), "request": {"pareto": 1.2, "min": 1, "max": 20_000}}),
+        "onoff" => {
+            json!({"connections": 1 + rng.draw_below(12), "smallest": 1, "largest": size, "idle": rng.draw_below(100 * MS),
+            "begins_off": rarely(rng, 2), "persistent": rarely(rng, 2)})
+        }
+        "backup" => json!({"rate": 100_000 << rng.draw_below(8), "piece": size, "ahead": 1 + rng.draw_below(500_000),
+            "size": if rarely(rng, 2) { json!(size * 7) } else { Value::Null }}),
+        "dash" => {
+            json!({"segment": (100 + rng.draw_below(200)) * MS, "buffer": 1_000 * MS, "ladder": one(rng, &["pensieve", "pitree"]),
+            "level": if rarely(rng, 3) { json!(rng.draw_below(6)) } else { Value::Null }})
+        }
+        "responsiveness" => json!({"interval": 100 * MS, "idle": rng.draw_below(200 * MS), "averaged": 1 + rng.draw_below(3),
+            "initial": 1 + rng.draw_below(3), "probes": 200.0, "probe_share": 0.5, "tls": rarely(rng, 2), "both": rarely(rng, 2),
+            "limit": (100 + rng.draw_below(1_000)) * MS}),
+        "video" => json!({"source": "statistical", "control": "nada"}),
+        _ => json!({}),
+    }
+}
+
 /// A user of an application, over the hops `names`.
 fn user(rng: &mut Rng, names: &[String]) -> Value {
     // a program that sets the rate of a shaper needs one: tests/autorate.rs
     let users: Vec<&str> = app::specs().iter().map(|spec| spec.name).filter(|&name| name != "autorate").collect();
     let spec = *one(rng, &users);
     let is_up = names.contains(&"reverse".to_owned()) && rarely(rng, 3);
-    let kind = match spec {
-        "video" if rarely(rng, 2) => json!({"name": spec, "source": "statistical", "control": "nada"}),
-        _ => json!({"name": spec}),
-    };
+    let mut own = if rarely(rng, 4) { json!({}) } else { busy_params(rng, spec) };
+    own["name"] = json!(spec);
     let mut entry = json!({
-        "kind": kind, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
+        "kind": own, "base_rtt": *one(rng, &[0, 1, 10, 80]) * MS, "start": {"min": 0, "max": 400 * MS},
         "count": 1 + rng.draw_below(2), "direction": if is_up { "up" } else { "down" }, "path": stages(rng, true),
         "ack_path": stages(rng, false),
     });

@@ -34,7 +34,7 @@ from dumbbell.words import capitalise
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
 _MOST_PARTS = 6  # flows of one measure
-# what people feel of a link: calls, video, pings, pages
+# what people feel of a link: calls, games, videos, pings, pages
 _FELT = (
     *(
         "apps.delay_p99_ms",
@@ -43,6 +43,8 @@ _FELT = (
         "apps.frame_delay_p95_ms",
         "apps.frozen_s",
         "apps.load_p95_s",
+        "apps.stalled_share",
+        "apps.rpm",
         "flows.delay_p99_ms",
         "flows.jitter_mean_ms",
         "flows.loss_share",

@@ -50,6 +50,8 @@ class _OfApp:
     measure: str
     felt: Felt
     factor: float = 1.0
+    is_inverse: bool = False
+    """Whether `factor` over the measure is shown: the time of something that is counted per time."""
 
 
 _OF_APPS = (
@@ -95,6 +97,31 @@ _OF_APPS = (
         Felt("video, Mbit/s", "the video has {} Mbit/s", "video", "score", more_is_better=True),
     ),
     _OfApp("pages", "load_p95_s", Felt("page, load P95, s", "a page takes {} to load at P95", "page", "delay", " s")),
+    _OfApp(
+        "request",
+        "load_p95_s",
+        Felt("response, P95, ms", "a response takes {} at P95", "request", "delay", " ms"),
+        1000,
+    ),
+    _OfApp("onoff", "load_p95_s", Felt("files, P95, s", "files at once take {} at P95", "files", "delay", " s")),
+    _OfApp(
+        "dash",
+        "stalled_share",
+        Felt("video, stalled, %", "a video stalls {} of the time", "video", "late", " %"),
+        100,
+    ),
+    _OfApp(
+        "dash",
+        "bitrate_mbit",
+        Felt("video, bit rate, Mbit/s", "{} Mbit/s of video", "video", "use", more_is_better=True),
+    ),
+    _OfApp(
+        "responsiveness",
+        "rpm",
+        Felt("round trip under load, ms", "a round trip under load takes {}", "round trip", "delay", " ms"),
+        60_000,
+        is_inverse=True,
+    ),
 )
 
 
@@ -271,7 +298,8 @@ def _add_apps(results: StoredResults, add: Any) -> None:
         own = users.filter(name=one.app)
         if own.is_empty() or one.measure not in known:
             continue
-        own = own.with_columns(pl.col(one.measure) * one.factor)
+        measured = pl.col(one.measure).cast(pl.Float64)
+        own = own.with_columns((one.factor / measured if one.is_inverse else measured * one.factor).alias(one.measure))
         for way in _list_directions(own) if "{way}" in one.felt.label else [""]:
             rows = own.filter(direction=way) if way else own
             texts = {name: getattr(one.felt, name).replace("{way}", way) for name in ("label", "word", "of")}

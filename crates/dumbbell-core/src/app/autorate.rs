@@ -234,12 +234,12 @@ impl Protocol for Probe {
         self.control.take().map(|control| -> Box<dyn ShaperControl> { control })
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self, _now: Instant) {
         let own = &mut lock(&self.board)[self.way];
         *own = WayBoard { arrived: std::mem::take(&mut own.arrived), ..WayBoard::default() };
     }
 
-    fn figures(&self, _fate: PacketFate) -> Vec<f64> {
+    fn figures(&self, _fate: PacketFate, _now: Instant) -> Vec<f64> {
         let own = &lock(&self.board)[self.way];
         vec![own.bits / own.seconds / 1e6, own.raised as f64 / own.heard as f64, own.cuts as f64]
     }
@@ -524,13 +524,13 @@ mod tests {
         // 200 ms at 20 Mbit/s up
         assert_eq!(control.control(make_instant(134), MS(10), [0, 335_000])[1], Rate::from_mbit(20));
         assert_eq!(control.control(make_instant(200), MS(10), [0, 500_000])[1], Rate::from_mbit(18));
-        let figures = up.figures(PacketFate::default());
+        let figures = up.figures(PacketFate::default(), Instant::ZERO);
         // 20 Mbit/s for 200 ms: the rate changes at the end of them; 3 of 4 were raised
         assert!((figures[0] - 20.0).abs() < 1e-9 && figures[1..] == [0.75, 1.0], "{figures:?}");
-        assert_eq!(down.figures(PacketFate::default())[1..], [0.0, 0.0]);
-        up.forget();
+        assert_eq!(down.figures(PacketFate::default(), Instant::ZERO)[1..], [0.0, 0.0]);
+        up.forget(Instant::ZERO);
         control.control(make_instant(300), MS(10), [0, 500_000]);
-        let figures = up.figures(PacketFate::default());
+        let figures = up.figures(PacketFate::default(), Instant::ZERO);
         assert!((figures[0] - 18.0).abs() < 1e-9 && figures[1].is_nan() && figures[2] == 0.0);
     }
 

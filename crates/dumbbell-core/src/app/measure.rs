@@ -13,6 +13,8 @@ pub enum MeasureKind {
     Real,
     /// Real numbers that are read from a [`Histogram`].
     Binned,
+    /// One of these words, by its place; none where the value is NaN.
+    Word(&'static [&'static str]),
 }
 
 /// A measure of one or several applications, described as every column is.

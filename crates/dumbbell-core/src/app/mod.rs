@@ -72,8 +72,18 @@ pub struct StreamArrival {
 
 /// Where an application of streams puts what it does.
 pub trait StreamOutlet {
-    /// Writes `bytes` into a connection. The first write opens it, which the client does: a handshake comes first.
+    /// Writes `bytes` into a connection. If it is not open, the client opens it first: a handshake comes ahead.
     fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64);
+
+    /// From now on the sending application of a connection, which is opened if it is not open, always has more to send this way. It keeps little of that unsent, and
+    /// what it writes goes in between. Arrivals are those of writes, and their bytes do not contain the rest.
+    fn fill(&mut self, connection: usize, way: StreamDirection);
+
+    /// Closes a connection. What is not sent is discarded, and nothing more is reported of it. Its number then stands for a new connection.
+    fn close(&mut self, connection: usize);
+
+    /// Returns the payload that has arrived in order since the start of an open connection, bytes.
+    fn count_received(&self, connection: usize, way: StreamDirection) -> u64;
 
     /// The user starts to wait for a [`Load`] now.
     fn begin_load(&mut self);
@@ -84,7 +94,7 @@ pub trait StreamOutlet {
 
 /// An application of streams, both ends in one. Time never goes back between calls.
 pub trait StreamApp: Send {
-    /// How many connections it may have at one time.
+    /// How many connections it has for the whole run, from number 0 on. Others are there from when they are opened until they are closed.
     fn connections(&self) -> usize;
 
     /// The user starts at `now`. To do something at once, let [`StreamApp::next_timer`] be `now`.
@@ -102,11 +112,14 @@ pub trait StreamApp: Send {
     /// More bytes have arrived in order.
     fn on_arrival(&mut self, arrival: StreamArrival, now: Instant, outlet: &mut dyn StreamOutlet);
 
-    /// Discards the measurements so far.
-    fn forget(&mut self) {}
+    /// The handshake of a connection was complete at the client at `at`, which may lie up to half of the base RTT in the past.
+    fn on_connected(&mut self, _connection: usize, _at: Instant, _outlet: &mut dyn StreamOutlet) {}
 
-    /// Returns the values of its measures, in their order; NaN where there is none.
-    fn figures(&self) -> Vec<f64> {
+    /// Discards the measurements before `now`.
+    fn forget(&mut self, _now: Instant) {}
+
+    /// Returns the values of its measures until `now`, in their order; NaN where there is none.
+    fn figures(&mut self, _now: Instant) -> Vec<f64> {
         Vec::new()
     }
 }
@@ -197,11 +210,76 @@ apps! {
     Game: game,
     Video: video,
     Autorate: autorate,
+    Request: request,
+    Onoff: onoff,
+    Backup: backup,
+    Dash: dash,
+    Responsiveness: responsiveness,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Actions of an application at one instant.
+    #[derive(Default)]
+    pub struct Seen {
+        pub writes: Vec<(usize, StreamDirection, u64)>,
+        pub loads: Vec<Load>,
+        pub begun: u32,
+        pub filled: Vec<(usize, StreamDirection)>,
+        pub closed: Vec<usize>,
+        /// Returned for each connection.
+        pub received: u64,
+    }
+
+    impl StreamOutlet for Seen {
+        fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
+            self.writes.push((connection, way, bytes));
+        }
+
+        fn fill(&mut self, connection: usize, way: StreamDirection) {
+            self.filled.push((connection, way));
+        }
+
+        fn close(&mut self, connection: usize) {
+            self.closed.push(connection);
+        }
+
+        fn count_received(&self, _connection: usize, _way: StreamDirection) -> u64 {
+            self.received
+        }
+
+        fn begin_load(&mut self) {
+            self.begun += 1;
+        }
+
+        fn finish_load(&mut self, load: Load) {
+            self.loads.push(load);
+        }
+    }
+
+    /// Bytes arrive at `at_ms`. Returns what the application does then.
+    pub fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: StreamDirection, bytes: u64) -> Seen {
+        let mut seen = Seen::default();
+        app.on_arrival(StreamArrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
+        seen
+    }
+
+    /// The timer of an application fires. Returns when, and what it does then.
+    pub fn fire(app: &mut dyn StreamApp) -> (Instant, Seen) {
+        let (now, mut seen) = (app.next_timer(), Seen::default());
+        app.on_timer(now, &mut seen);
+        (now, seen)
+    }
+
+    /// Builds an application of streams.
+    pub fn build_streams(spec: &AppSpec, seed: u64) -> Box<dyn StreamApp> {
+        match spec.build(&AppContext { seed, number: 0 }) {
+            AnyApp::Streams(app) => app,
+            _ => panic!("an application of streams"),
+        }
+    }
 
     #[test]
     fn measures_of_one_name_are_described_alike_and_all_are_described() {

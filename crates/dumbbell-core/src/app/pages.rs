@@ -220,52 +220,25 @@ impl StreamApp for Browser {
         }
     }
 
-    fn forget(&mut self) {
+    fn forget(&mut self, _now: Instant) {
         self.objects = Histogram::default();
     }
 
-    fn figures(&self) -> Vec<f64> {
+    fn figures(&mut self, _now: Instant) -> Vec<f64> {
         vec![quantile_s(&self.objects, 0.5), quantile_s(&self.objects, 0.95)]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{arrive, Seen};
     use super::*;
-
-    /// Actions of a browser at one instant.
-    #[derive(Default)]
-    struct Seen {
-        writes: Vec<(usize, StreamDirection, u64)>,
-        loads: Vec<Load>,
-        begun: u32,
-    }
-
-    impl StreamOutlet for Seen {
-        fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
-            self.writes.push((connection, way, bytes));
-        }
-
-        fn begin_load(&mut self) {
-            self.begun += 1;
-        }
-
-        fn finish_load(&mut self, load: Load) {
-            self.loads.push(load);
-        }
-    }
 
     fn browser(params: Params) -> Box<dyn StreamApp> {
         match build(&params, &AppContext { seed: 1, number: 0 }) {
             AnyApp::Streams(app) => app,
             _ => panic!("pages are streams"),
         }
-    }
-
-    fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: StreamDirection, bytes: u64) -> Seen {
-        let mut seen = Seen::default();
-        app.on_arrival(StreamArrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
-        seen
     }
 
     const SIZE: u64 = 3_000;
@@ -341,8 +314,8 @@ mod tests {
         // the mean of 10,000 exponential times: 2 s, standard deviation 2 / sqrt(10000) = 0.02 s
         assert!((total / 10_000.0 - 2.0).abs() < 0.1, "{total}");
         // the objects took no time: the middle of the first bin at the most
-        assert!(app.figures().iter().all(|&time| time < 1e-6), "{:?}", app.figures());
-        app.forget();
-        assert!(app.figures()[0].is_nan());
+        assert!(app.figures(now).iter().all(|&time| time < 1e-6), "{:?}", app.figures(now));
+        app.forget(now);
+        assert!(app.figures(now)[0].is_nan());
     }
 }

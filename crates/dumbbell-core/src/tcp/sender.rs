@@ -240,6 +240,14 @@ impl Sender {
         }
     }
 
+    /// From `at` on the application, which writes piece by piece, always has more to send in addition. That begins at [`Sender::on_timer`].
+    pub fn fill_at(&mut self, at: Instant) {
+        if let Application::Written(writes) = &mut self.queue.app {
+            writes.fill(at);
+            self.queue.wakes_at = self.queue.wakes_at.min(at);
+        }
+    }
+
     /// Returns the writes of an application that writes piece by piece.
     pub fn writes_mut(&mut self) -> Option<&mut PieceWrites> {
         match &mut self.queue.app {
@@ -266,7 +274,11 @@ impl Sender {
 
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
-        let una = self.conn.snd_una;
+        self.count_payload_below(self.conn.snd_una)
+    }
+
+    /// Payload of the segments below `una`, which is not less than what is acknowledged, bytes.
+    pub fn count_payload_below(&self, una: u64) -> u64 {
         let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.payload_below(una));
         match self.queue.app {
             Application::Size(size) => full.min(size),

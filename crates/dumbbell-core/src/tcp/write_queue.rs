@@ -299,7 +299,7 @@ impl WriteQueue {
     fn offered_by_plan(&mut self, conn: &Conn) -> u64 {
         let (offered, next) = match &mut self.app {
             Application::Planned(plan) => plan.offer_until(self.started, conn.now, self.written, conn.mss),
-            Application::Written(writes) => writes.offer_until(conn),
+            Application::Written(writes) => writes.offer_until(conn, self.written),
             _ => return self.written,
         };
         self.wakes_at = next;

@@ -60,7 +60,11 @@ impl ColumnKind for AppFigures {
             unit,
             label,
             doc,
-            values: if kind == MeasureKind::Count { Values::Count } else { Values::Real },
+            values: match kind {
+                MeasureKind::Count => Values::Count,
+                MeasureKind::Word(_) => Values::Text,
+                MeasureKind::Real | MeasureKind::Binned => Values::Real,
+            },
             is_binned: kind == MeasureKind::Binned,
             in_digest: declared.in_digest && IN_DIGEST.contains(&name),
             ..declared
@@ -77,6 +81,10 @@ impl Cells for AppFigures {
             let column = match kind {
                 MeasureKind::Count => {
                     Column::U64(values.map(|value| if value.is_nan() { UNREPORTED } else { value as u64 }).collect())
+                }
+                MeasureKind::Word(words) => {
+                    let word = |value: f64| if value.is_nan() { "" } else { words.get(value as usize).copied().unwrap_or("") };
+                    Column::Text(values.map(|value| word(value).to_owned()).collect())
                 }
                 MeasureKind::Real | MeasureKind::Binned => Column::F64(values.collect()),
             };

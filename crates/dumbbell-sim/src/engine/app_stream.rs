@@ -1,32 +1,51 @@
-//! One way of a connection of an application: TCP, and which of the application's bytes have arrived.
+//! One way of a connection of an application: TCP, and what the application is told of it.
 
 use super::connection::Connection;
 use super::port::{Ingress, ReturnPort, Stages};
 use super::tcp::Tcp;
 use crate::flow::{FlowResult, Samples};
 use crate::measure::SeriesView;
+use dumbbell_core::app::StreamDirection;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::ReceiverReply;
+use dumbbell_core::tcp::sender::Phase;
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block};
 use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
+/// The place of one way of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamPlace {
+    /// Number of the connection, in its application, if that is open.
+    pub connection: Option<u32>,
+    /// Which way data go.
+    pub way: StreamDirection,
+    /// Number in the run of the endpoint of the responses.
+    pub pair: u32,
+    /// Whether its slot is given free when it is closed and nothing is left of it.
+    pub is_temporary: bool,
+}
+
 /// TCP one way, and the ends of writes that have arrived.
 pub struct AppStream {
     pub tcp: Tcp,
+    pub place: StreamPlace,
     /// By how much the receiver's clock is behind: half of the base RTT if data are sent up.
     behind: Duration,
     /// Ends of writes that the receiver has and the application does not know of: when it does, and bytes since the start.
     arrived: VecDeque<(Instant, u64)>,
+    /// When the handshake was complete at the client, which the application does not know, and whether it was.
+    connected_at: Option<Instant>,
+    is_connected: bool,
 }
 
 impl AppStream {
     /// A connection that has not begun; its receiver's clock is `behind` that of the engine.
-    pub fn new(tcp: Tcp, behind: Duration) -> AppStream {
-        AppStream { tcp, behind, arrived: VecDeque::new() }
+    pub fn new(tcp: Tcp, place: StreamPlace, behind: Duration) -> AppStream {
+        AppStream { tcp, place, behind, arrived: VecDeque::new(), connected_at: None, is_connected: false }
     }
 
     /// Takes the oldest end of a write that has arrived by `now`, bytes since the start.
@@ -42,6 +61,23 @@ impl AppStream {
     /// When the next end of a write has arrived.
     fn next_arrival(&self) -> Instant {
         self.arrived.front().map_or(Instant::NEVER, |&(at, _)| at)
+    }
+
+    /// Takes the time, on the sender's clock, at which the handshake was complete at the client.
+    pub fn take_connected(&mut self) -> Option<Instant> {
+        self.connected_at.take()
+    }
+
+    /// The application has closed the connection.
+    pub fn close(&mut self) {
+        self.place.connection = None;
+        self.arrived.clear();
+        self.connected_at = None;
+    }
+
+    /// Returns the payload that the receiver has in order, bytes.
+    pub fn count_received(&self) -> u64 {
+        self.tcp.sender.count_payload_below(self.tcp.receiver.rcv_nxt)
     }
 }
 
@@ -62,6 +98,9 @@ impl Connection for AppStream {
     #[inline(never)]
     fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
         let timer = self.tcp.on_packet(packet, now, back);
+        if self.place.connection.is_none() {
+            return timer;
+        }
         let next = self.tcp.receiver.rcv_nxt;
         while let Some(bytes) = self.tcp.sender.writes_mut().and_then(|writes| writes.take_end(next)) {
             self.arrived.push_back((now + self.behind, bytes));
@@ -78,7 +117,24 @@ impl Connection for AppStream {
         now: Instant,
         way: impl Ingress,
     ) -> Instant {
-        self.tcp.on_back(reply, blocks, stages, now, way)
+        let timer = self.tcp.on_back(reply, blocks, stages, now, way);
+        if !self.is_connected && self.tcp.sender.phase == Phase::Established {
+            self.is_connected = true;
+            if self.place.connection.is_none() {
+                // it was closed during the handshake: nothing was sent that an ACK could end it with
+                self.tcp.sender.stop(now);
+                return now;
+            }
+            if self.place.way == StreamDirection::Request {
+                self.connected_at = Some(now);
+                return now;
+            }
+        }
+        timer
+    }
+
+    fn is_done(&self) -> bool {
+        self.place.is_temporary && self.place.connection.is_none() && self.tcp.is_done()
     }
 
     forward! { self:

@@ -1,11 +1,12 @@
 //! The users of applications, and the endpoints through which they write and hear.
 //!
-//! A connection is two endpoints, one for each way, with its own handshake, acknowledgements and congestion control. Both open at the first write. A
+//! A connection is two endpoints, one for each way, with its own handshake, acknowledgements and congestion control. Both open at the first write. Those that a user has for the whole run are there from the start;
+//! others get slots when they open, which are free again when they are closed and nothing is left of them. A
 //! user of datagrams is one endpoint for each way. The state machine of an application runs on the time of the run: what a
 //! receiver gets is reported when it is there, and a sender writes on its own clock, which runs [ahead](super). The timer of a user is
 //! that of its first endpoint.
 
-use super::app_stream::AppStream;
+use super::app_stream::{AppStream, StreamPlace};
 use super::connection::Connection;
 use super::datagram_flow::DatagramFlow;
 use super::delay_lines::DelayLine;
@@ -15,13 +16,14 @@ use super::tcp::Tcp;
 use super::topology::Topology;
 use super::transport::Transport;
 use super::Engine;
-use crate::config::{AppConfig, Route};
+use crate::config::{AppConfig, Classes, Route, RunConfig};
 use crate::flow::{FlowResult, Samples};
 use dumbbell_core::app::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
-use dumbbell_core::cc::CcContext;
+use dumbbell_core::cc::{AnyCc, CcContext};
 use dumbbell_core::packet::FlowKey;
 use dumbbell_core::protocol::Protocol;
-use dumbbell_core::tcp::sender::{Application, PieceWrites};
+use dumbbell_core::tcp::host::HostParams;
+use dumbbell_core::tcp::sender::{Application, PieceWrites, Sender};
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::apps::AppMeasures;
 use std::sync::Arc;
@@ -29,46 +31,180 @@ use std::sync::Arc;
 /// A user of an application.
 pub struct AppUser {
     /// Application of the user, if it has streams.
-    streams: Option<Box<dyn StreamApp>>,
-    /// Slot of its first endpoint: the responses of connection 0. Then come its requests, and the other connections.
+    streams: Option<StreamUser>,
+    /// Slot of its first endpoint, whose timer is that of the user. With streams, it is the responses of the first connection.
     first: u32,
     /// When nothing new begins any more.
     stop: Instant,
 }
 
+/// An application of streams, and its connections.
+struct StreamUser {
+    streams: Box<dyn StreamApp>,
+    /// Slots of open connections, responses and requests, by number.
+    open: Vec<Option<[u32; 2]>>,
+}
+
+/// The parts of a run that endpoints of connections are made of.
+struct StreamFactory<'a> {
+    config: &'a RunConfig,
+    classes: &'a Classes,
+    host: &'a Arc<HostParams>,
+    next_number: &'a mut u32,
+}
+
+impl StreamFactory<'_> {
+    /// Adds both ways of a connection of user `app` that opens when something is written, and returns their slots.
+    fn add_connection(&mut self, app: u32, connection: u32, is_temporary: bool, net: (&mut Arena, &mut [DelayLine])) -> [u32; 2] {
+        let (arena, lines) = net;
+        let pair = *self.next_number;
+        StreamDirection::ALL.map(|way| {
+            let place = StreamPlace { connection: Some(connection), way, pair, is_temporary };
+            self.add_stream(app, place, arena, lines)
+        })
+    }
+
+    /// Adds one way of a connection.
+    fn add_stream(&mut self, app: u32, place: StreamPlace, arena: &mut Arena, lines: &mut [DelayLine]) -> u32 {
+        let number = *self.next_number;
+        *self.next_number = number.wrapping_add(1);
+        let (one, seed) = (&self.config.apps[app as usize], self.config.run.seed);
+        // the slots that others have left are those of temporary connections and short flows
+        let reused = if place.is_temporary { arena.reuse() } else { None };
+        let slot = reused.unwrap_or(arena.count_slots());
+        let cc = one.cc.as_ref().map_or_else(AnyCc::without_ecn, |cc| cc.build(&CcContext { seed, flow: u64::from(number) }));
+        let ecn = one.params.ecn.unwrap_or(self.host.ecn);
+        let written = Application::Written(Box::<PieceWrites>::default());
+        let tcp = Tcp::new(slot, cc, self.host, (ecn, one.params.ecn_echo), written, false);
+        let behind = if one.route(place.way).up { one.params.base_rtt / 2 } else { Duration::ZERO };
+        let transport = Transport::Stream(Box::new(AppStream::new(tcp, place, behind)));
+        let endpoint =
+            self.make_endpoint(one, app, place.way, (number, slot, lines), transport, (Instant::NEVER, Instant::NEVER));
+        match reused {
+            Some(free) => *arena.get_mut(free) = endpoint,
+            None => {
+                arena.add(|_| endpoint);
+            }
+        }
+        slot
+    }
+
+    /// Makes endpoint `number` for a slot, one way of a user, which starts and stops at these times, and becomes a member of its line.
+    fn make_endpoint(
+        &self,
+        one: &AppConfig,
+        app: u32,
+        way: StreamDirection,
+        (number, slot, lines): (u32, u32, &mut [DelayLine]),
+        transport: Transport,
+        (start, stop): (Instant, Instant),
+    ) -> Endpoint {
+        let line = line_of(lines, one.params.base_rtt, one.route(way).up);
+        let DelayLine { ahead, members, .. } = &mut lines[line as usize];
+        let class = self.classes.of_app[app as usize][way.index()];
+        let stages = build_stages(&one.stages[way.index()], self.config.run.seed, number as usize);
+        let times = (start.saturating_add(*ahead), stop.saturating_add(*ahead));
+        let member = members.len() as u32;
+        members.push(slot);
+        Endpoint { stages, member, ..Endpoint::new(transport, Origin::App { app }, number, class, line, times.0, times.1) }
+    }
+}
+
 /// Where a user writes at one instant.
 struct UserOutlet<'a> {
+    factory: StreamFactory<'a>,
     arena: &'a mut Arena,
-    lines: &'a [DelayLine],
+    lines: &'a mut [DelayLine],
     measures: &'a mut AppMeasures,
     app: u32,
-    first: u32,
+    open: &'a mut Vec<Option<[u32; 2]>>,
     now: Instant,
 }
 
 impl UserOutlet<'_> {
-    /// The connection of `slot` opens, if it has not.
-    fn open(&mut self, slot: u32) {
-        let endpoint = self.arena.get_mut(slot);
-        if endpoint.start == Instant::NEVER {
-            endpoint.start = self.now.saturating_add(self.lines[endpoint.line as usize].ahead);
-            let start = endpoint.start;
-            self.arena.timer_not_after(slot, start);
+    /// Returns the slots of a connection, which opens if it has not.
+    fn open_slots(&mut self, connection: usize) -> [u32; 2] {
+        if self.open.len() <= connection {
+            self.open.resize(connection + 1, None);
         }
+        let UserOutlet { factory, arena, lines, app, open, .. } = self;
+        let slots = *open[connection]
+            .get_or_insert_with(|| factory.add_connection(*app, connection as u32, true, (&mut **arena, &mut **lines)));
+        for slot in slots {
+            let at = self.sender_time(slot);
+            let endpoint = self.arena.get_mut(slot);
+            if endpoint.start == Instant::NEVER {
+                endpoint.start = at;
+                self.arena.timer_not_after(slot, at);
+            }
+        }
+        slots
+    }
+
+    /// Returns the time of now on the clock of the sender in `slot`.
+    fn sender_time(&self, slot: u32) -> Instant {
+        self.now.saturating_add(self.lines[self.arena.get(slot).line as usize].ahead)
+    }
+
+    /// Takes the oldest end of a write that has arrived at the endpoint in `slot`.
+    fn take_arrival(&mut self, slot: u32) -> Option<u64> {
+        match &mut self.arena.get_mut(slot).transport {
+            Transport::Stream(stream) => stream.take_arrival(self.now),
+            _ => None,
+        }
+    }
+
+    /// Takes the time at which the handshake of the connection in `slot` was complete at the client.
+    fn take_connected(&mut self, slot: u32) -> Option<Instant> {
+        let ahead = self.lines[self.arena.get(slot).line as usize].ahead;
+        match &mut self.arena.get_mut(slot).transport {
+            Transport::Stream(stream) => stream.take_connected().map(|at| at - ahead),
+            _ => None,
+        }
+    }
+
+    /// Lets the sender in `slot` do something now.
+    fn call_sender(&mut self, slot: u32, act: impl FnOnce(&mut Sender, Instant)) {
+        let at = self.sender_time(slot);
+        if let Transport::Stream(stream) = &mut self.arena.get_mut(slot).transport {
+            act(&mut stream.tcp.sender, at);
+        }
+        self.arena.timer_not_after(slot, at);
     }
 }
 
 impl StreamOutlet for UserOutlet<'_> {
     fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
-        let pair = self.first + 2 * connection as u32;
-        StreamDirection::ALL.iter().for_each(|each| self.open(pair + each.index() as u32));
-        let slot = pair + way.index() as u32;
-        let endpoint = self.arena.get_mut(slot);
-        let at = self.now.saturating_add(self.lines[endpoint.line as usize].ahead);
-        if let Transport::Stream(stream) = &mut endpoint.transport {
-            stream.tcp.sender.write_at(at, bytes);
+        let slot = self.open_slots(connection)[way.index()];
+        self.call_sender(slot, |sender, at| sender.write_at(at, bytes));
+    }
+
+    fn fill(&mut self, connection: usize, way: StreamDirection) {
+        let slot = self.open_slots(connection)[way.index()];
+        self.call_sender(slot, Sender::fill_at);
+    }
+
+    fn close(&mut self, connection: usize) {
+        let Some(slots) = self.open.get_mut(connection).and_then(Option::take) else { return };
+        for slot in slots {
+            let at = self.sender_time(slot);
+            let endpoint = self.arena.get_mut(slot);
+            endpoint.stop = at;
+            if let Transport::Stream(stream) = &mut endpoint.transport {
+                stream.close();
+            }
+            self.arena.timer_not_after(slot, at);
         }
-        self.arena.timer_not_after(slot, at);
+    }
+
+    fn count_received(&self, connection: usize, way: StreamDirection) -> u64 {
+        match self.open.get(connection) {
+            Some(Some(slots)) => match &self.arena.get(slots[way.index()]).transport {
+                Transport::Stream(stream) => stream.count_received(),
+                _ => 0,
+            },
+            _ => 0,
+        }
     }
 
     fn begin_load(&mut self) {
@@ -92,13 +228,16 @@ impl<N: Topology> Engine<N> {
             let first = self.next_number;
             match one.spec.build(&AppContext { seed, number: app as u64 }) {
                 AnyApp::Streams(mut streams) => {
-                    for _ in 0..streams.connections() {
-                        for way in StreamDirection::ALL {
-                            self.add_stream(one, app as u32, way);
-                        }
+                    let kept = streams.connections();
+                    let mut open = Vec::with_capacity(kept);
+                    // without any, one that stays closed has the timer of the user
+                    for connection in 0..kept.max(1) {
+                        let (mut factory, arena, lines) = self.stream_factory();
+                        open.push(Some(factory.add_connection(app as u32, connection as u32, false, (arena, lines))));
                     }
+                    open.truncate(kept);
                     streams.start(start);
-                    self.apps.push(AppUser { streams: Some(streams), first, stop });
+                    self.apps.push(AppUser { streams: Some(StreamUser { streams, open }), first, stop });
                     self.plan_user(app);
                 }
                 AnyApp::Datagrams(mut protocols) => {
@@ -128,19 +267,6 @@ impl<N: Topology> Engine<N> {
         self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
     }
 
-    /// Adds one way of a connection that opens when something is written.
-    fn add_stream(&mut self, one: &AppConfig, app: u32, way: StreamDirection) {
-        let Some(cc) = &one.cc else { return };
-        let slot = self.next_number;
-        let cc = cc.build(&CcContext { seed: self.config.run.seed, flow: u64::from(slot) });
-        let ecn = one.params.ecn.unwrap_or(self.host.ecn);
-        let written = Application::Written(Box::<PieceWrites>::default());
-        let tcp = Tcp::new(slot, cc, &self.host, (ecn, one.params.ecn_echo), written, false);
-        let behind = if one.route(way).up { one.params.base_rtt / 2 } else { Duration::ZERO };
-        let transport = Transport::Stream(Box::new(AppStream::new(tcp, behind)));
-        self.add_app_endpoint(one, app, way, transport, (Instant::NEVER, Instant::NEVER));
-    }
-
     /// Adds one way of a user, which starts and stops at these times.
     fn add_app_endpoint(
         &mut self,
@@ -148,45 +274,67 @@ impl<N: Topology> Engine<N> {
         app: u32,
         way: StreamDirection,
         transport: Transport,
-        (start, stop): (Instant, Instant),
+        times: (Instant, Instant),
     ) {
         let number = self.next_number;
         self.next_number += 1;
-        let line = line_of(&self.net.lines().all, one.params.base_rtt, one.route(way).up);
-        let ahead = self.net.lines().all[line as usize].ahead;
-        let class = self.classes.of_app[app as usize][way.index()];
-        let stages = build_stages(&one.stages[way.index()], self.config.run.seed, number as usize);
-        let times = (start.saturating_add(ahead), stop.saturating_add(ahead));
-        let slot = self.arena.add(|_| {
-            let endpoint = Endpoint::new(transport, Origin::App { app }, number, class, line, times.0, times.1);
-            Endpoint { stages, ..endpoint }
-        });
-        self.join(slot);
+        let (factory, arena, lines) = self.stream_factory();
+        let endpoint = factory.make_endpoint(one, app, way, (number, number, lines), transport, times);
+        let slot = arena.add(|_| endpoint);
         self.plan_timer(slot);
+    }
+
+    /// Returns what makes endpoints of connections, with the places where they are added.
+    fn stream_factory(&mut self) -> (StreamFactory<'_>, &mut Arena, &mut [DelayLine]) {
+        let Engine { config, classes, host, next_number, arena, net, .. } = self;
+        (StreamFactory { config, classes, host, next_number }, arena, &mut net.lines_mut().all)
     }
 
     /// Which way the endpoint in `slot` of user `app` sends.
     fn way_of(&self, app: u32, slot: u32) -> StreamDirection {
-        StreamDirection::ALL[((slot - self.apps[app as usize].first) % 2) as usize]
+        match &self.arena.get(slot).transport {
+            Transport::Stream(stream) => stream.place.way,
+            _ => StreamDirection::ALL[((slot - self.apps[app as usize].first) % 2) as usize],
+        }
     }
 
     /// Returns the route and the identity of the endpoint in `slot` of user `app`.
     pub(super) fn app_route_and_key(&self, app: u32, slot: u32) -> (Arc<Route>, FlowKey) {
         let (one, way) = (&self.config.apps[app as usize], self.way_of(app, slot));
-        (Arc::clone(one.route(way)), app_key(one, slot - way.index() as u32, way))
+        let pair = match &self.arena.get(slot).transport {
+            Transport::Stream(stream) => stream.place.pair,
+            _ => slot - way.index() as u32,
+        };
+        (Arc::clone(one.route(way)), app_key(one, pair, way))
     }
 
     /// The timer of the endpoint in `slot` has fired: user `app` hears what has arrived there, and does what is due.
     pub(super) fn serve_user(&mut self, app: u32, slot: u32, now: Instant) {
-        let way = self.way_of(app, slot);
-        let Engine { apps, arena, net, measures, .. } = self;
+        let Transport::Stream(stream) = &self.arena.get(slot).transport else {
+            self.arena.get_mut(slot).look_at = Instant::NEVER;
+            return;
+        };
+        let StreamPlace { connection, way, .. } = stream.place;
+        let Engine { apps, arena, net, measures, config, classes, host, next_number, .. } = self;
+        let AppUser { streams: Some(StreamUser { streams, open }), first, stop } = &mut apps[app as usize] else { return };
+        if connection.is_none() && slot != *first {
+            let endpoint = arena.get_mut(slot);
+            if !endpoint.transport.is_done() {
+                endpoint.look_at = Instant::NEVER;
+            }
+            return;
+        }
         arena.get_mut(slot).look_at = Instant::NEVER;
-        let AppUser { streams: Some(streams), first, stop } = &mut apps[app as usize] else { return };
-        let connection = ((slot - *first) / 2) as usize;
-        let lines = &net.lines().all;
-        let mut outlet = UserOutlet { arena, lines, measures: &mut measures.apps, app, first: *first, now };
-        while let Some(bytes) = take_arrival(outlet.arena.get_mut(slot), now) {
-            streams.on_arrival(StreamArrival { connection, way, bytes }, now, &mut outlet);
+        let factory = StreamFactory { config, classes, host, next_number };
+        let lines = &mut net.lines_mut().all;
+        let mut outlet = UserOutlet { factory, arena, lines, measures: &mut measures.apps, app, open, now };
+        if let Some(number) = connection {
+            if let Some(at) = outlet.take_connected(slot) {
+                streams.on_connected(number as usize, at, &mut outlet);
+            }
+            while let Some(bytes) = outlet.take_arrival(slot) {
+                streams.on_arrival(StreamArrival { connection: number as usize, way, bytes }, now, &mut outlet);
+            }
         }
         if *stop <= now {
             *stop = Instant::NEVER;
@@ -200,15 +348,15 @@ impl<N: Topology> Engine<N> {
 
     /// User `app` is called when it next has something to do.
     fn plan_user(&mut self, app: usize) {
-        let AppUser { streams: Some(streams), first, stop } = &self.apps[app] else { return };
+        let AppUser { streams: Some(StreamUser { streams, .. }), first, stop } = &self.apps[app] else { return };
         let (slot, time) = (*first, streams.next_timer().min(*stop));
         self.arena.get_mut(slot).look_at = time;
         self.plan_timer(slot);
     }
 
-    /// The measured time begins: what streams measured so far does not count.
-    pub(super) fn begin_apps(&mut self) {
-        self.apps.iter_mut().filter_map(|user| user.streams.as_mut()).for_each(|streams| streams.forget());
+    /// The measured time begins `now`: what streams measured so far does not count.
+    pub(super) fn begin_apps(&mut self, now: Instant) {
+        self.apps.iter_mut().filter_map(|user| user.streams.as_mut()).for_each(|user| user.streams.forget(now));
     }
 
     /// The measured time of the endpoint in `slot` of a user begins.
@@ -216,6 +364,9 @@ impl<N: Topology> Engine<N> {
         let number = slot as usize - self.count_listed();
         let counters = self.net.of_flow(slot);
         let endpoint = self.arena.get_mut(slot);
+        if matches!(endpoint.transport, Transport::Stream(_)) && !endpoint.transport.has_begun() {
+            return;
+        }
         self.measures.apps.begin_endpoint(number, endpoint.result(&counters, now), now);
         endpoint.samples = Samples::default();
         endpoint.transport.forget_samples();
@@ -245,20 +396,22 @@ impl<N: Topology> Engine<N> {
         measures.short_totals[usize::from(endpoint.class)].add(&result);
     }
 
+    /// The endpoint in `slot` of a closed connection of user `app` is free from now on. What it counted in the measured time is kept.
+    pub(super) fn free_app_endpoint(&mut self, app: u32, slot: u32, now: Instant) {
+        let line = &self.net.lines().all[self.arena.get(slot).line as usize];
+        if !line.over && now.saturating_sub(line.ahead) >= self.config.measured_from() {
+            self.finish_app_endpoint(app, slot, now);
+        }
+        self.measures.apps.forget_endpoint(slot as usize - self.count_listed());
+    }
+
     /// The run is over: takes what the applications of streams measured.
     pub(super) fn finish_apps(&mut self) {
-        for (app, user) in self.apps.iter().enumerate() {
-            if let (Some(streams), AppKind::Streams(way)) = (&user.streams, self.config.apps[app].spec.kind()) {
-                self.measures.apps.set_figures(app as u32, way, streams.figures());
+        let end = self.config.end();
+        for (app, user) in self.apps.iter_mut().enumerate() {
+            if let (Some(user), AppKind::Streams(way)) = (&mut user.streams, self.config.apps[app].spec.kind()) {
+                self.measures.apps.set_figures(app as u32, way, user.streams.figures(end));
             }
         }
-    }
-}
-
-/// Takes the oldest end of a write that has arrived at `endpoint` by `now`.
-fn take_arrival(endpoint: &mut Endpoint, now: Instant) -> Option<u64> {
-    match &mut endpoint.transport {
-        Transport::Stream(stream) => stream.take_arrival(now),
-        _ => None,
     }
 }

@@ -21,7 +21,7 @@ use std::mem::offset_of;
 pub enum Origin {
     /// `[[flows]]` or `[[udp]]`: it has a row of its own in the results, and its slot for the whole run.
     Listed,
-    /// User `app` of `[[app]]`: a connection or datagrams, one way. It has its slot for the whole run.
+    /// User `app` of `[[app]]`: a connection or datagrams, one way. It has its slot for the whole run, or until the connection is over.
     App {
         /// Number of the user.
         app: u32,
@@ -31,7 +31,7 @@ pub enum Origin {
         /// Payload, bytes.
         size: u64,
     },
-    /// A process of `[[web]]`, and it is over: the slot is free, and what lies in it is used again.
+    /// A process of `[[web]]` or a connection, and it is over: the slot is free, and what lies in it is used again.
     Vacant,
 }
 
@@ -227,7 +227,8 @@ impl Endpoint {
     /// # Errors
     /// The sum that does not come out.
     pub fn check_conservation(&self, counters: &FlowCounters) -> Result<UnderWay, RunError> {
-        if self.is_vacant() {
+        // before it begins, what was counted is of whoever had the slot
+        if self.is_vacant() || !self.transport.has_begun() {
             return Ok(UnderWay::default());
         }
         let (sent, received) = self.transport.sent_and_received();
@@ -283,6 +284,11 @@ impl Arena {
     /// No endpoints yet, room for `capacity`.
     pub fn new(capacity: usize) -> Arena {
         Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
+    }
+
+    /// Returns the number of slots, free ones included.
+    pub fn count_slots(&self) -> u32 {
+        self.endpoints.len() as u32
     }
 
     /// A slot that was given free, if there is one.
