@@ -21,6 +21,7 @@ EXCEPTIONS = {
     "an index depends on the length of a list": r"unknown key \S+; (the last of \S+|\S+) is ",
     "two values contradict each other": r"it must be (an earliest time that is not after|a size above min)",
     "parameters of an application contradict each other": r"it must be at least (smallest|initial|start_segments)",
+    "a range has a value": r"it must be at least least, ",
     "the same name twice": r"it must be a name that matrix\.",
     "the same run twice": r"make the same run; use values that differ",
     "times after the end of the run": r"it must be a time before the end of the run",

@@ -61,8 +61,9 @@ def built(folder: Path) -> dict[str, str]:
     return environment
 
 
-def test_the_endpoint_of_ones_own_is_the_example_that_cargo_test_runs() -> None:
-    page = (ROOT / "docs" / "how-to" / "own-endpoint.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["own-endpoint.md", "own-media-control.md"])
+def test_the_endpoint_of_ones_own_is_the_example_that_cargo_test_runs(name: str) -> None:
+    page = (ROOT / "docs" / "how-to" / name).read_text(encoding="utf-8")
     ((file, code),) = FILE.findall(page)
     assert (ROOT / file).read_text(encoding="utf-8") == code
     assert f'#[path = "../examples/{Path(file).name}"]' in (

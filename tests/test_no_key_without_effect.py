@@ -159,7 +159,8 @@ def of_applications(kinds: Iterable[str]) -> Iterator[dict[str, Any]]:
     for kind, aqm, cc in itertools.product(
         kinds, ({"name": "codel", "ecn": True}, "pfifo", "dualpi2", *cake), ("prague", "cubic")
     ):
-        user = {"kind": {"name": kind}, "src_host": 7} | ({} if kind == "call" else {"cc": cc})
+        streams = kind in read_registry().apps_of_streams
+        user = {"kind": {"name": kind}, "src_host": 7} | ({"cc": cc} if streams else {})
         yield mix(aqm, app=[user], reverse={"rate": "1Mbit", "aqm": "pfifo"})
 
 
@@ -206,12 +207,16 @@ _VALUES: dict[str, list[Any]] = {
     "web.size": ["90kB"],
     "record.queue": [["p"]],
     "hop.buffer": ["2p"],
+    "video.least": ["300kbit"],
     **_ROUTES,
 }
 _SHORT_TEST = {"interval": "100ms", "idle": "100ms", "probe_share": 1.0, "tolerance": 0.0}
 _OF_TEST = ("averaged", "kept", "tolerance", "added", "most", "probes", "probe_share")
+_STATISTICAL = {"source": "statistical"}
 _BESIDE: dict[str, dict[str, Any]] = {
     **{key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")},
+    **{f"video.{key}": _STATISTICAL for key in ("rate", "variation", "burst")},
+    **{f"video.{key}": _STATISTICAL | {"control": "nada"} for key in ("least", "most", "priority", "cancel")},
     "delay.reorder": {"from": "1s", "to": "2s"},
     "request.times": {"think": "50ms"},
     "dash.buffer": {"segment": "100ms", "level": 0},
@@ -243,6 +248,12 @@ def further_keys() -> Iterator[reach.KernelKey]:
 
 KEYS = list(reach.list_keys())
 FURTHER = list(further_keys())
+# what a key needs holds by default in these: other values under which it means nothing
+_WITHOUT: dict[str, dict[str, Any]] = {
+    "call.playout": {"buffer": "adaptive"},
+    **{f"video.{key}": _STATISTICAL for key in ("group", "intra", "predicted")},
+    "video.spacing": {"control": "nada"},
+}
 _NOT_THERE = [("bbr2", "ecn_reprobe_gain")]  # which BBRv3 alone has
 
 
@@ -278,14 +289,15 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
     monkeypatch: pytest.MonkeyPatch, name: str, key: str
 ) -> None:
     """Both halves: the refusal is there, and without it the key would change nothing."""
-    (found,) = (one for one in KEYS if one.name == f"{name}.{key}")
-    value = reach.choose_values(found.param)[0]
+    (found,) = (one for one in KEYS + FURTHER if one.name == f"{name}.{key}")
+    value = (_VALUES.get(found.name) or reach.choose_values(found.param))[0]
     base = next(bases(found))
     place = found.place + key
+    without = {found.place + other: given for other, given in _WITHOUT.get(found.name, {}).items()}
     with pytest.raises(InputError, match=rf"{key}: it has no effect without "):
-        parse(copy.deepcopy(base), "file", {place: value})
+        parse(copy.deepcopy(base), "file", without | {place: value})
     monkeypatch.setattr("dumbbell.experiment.without_effect.NEEDS", {})
-    one, other = (parse(copy.deepcopy(base), "file", more).make_cell(0) for more in ({}, {place: value}))
+    one, other = (parse(copy.deepcopy(base), "file", without | more).make_cell(0) for more in ({}, {place: value}))
     assert one.config != other.config and not acts(one, other)
     # the default, written out, is no mistake
     parse(

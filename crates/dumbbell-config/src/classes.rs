@@ -1,7 +1,7 @@
 //! Classes of traffic: flows that are alike.
 
 use crate::{AppConfig, FlowConfig, Route, RunConfig, UdpConfig, UdpParams};
-use dumbbell_core::app::StreamDirection;
+use dumbbell_core::app::{AppKind, StreamDirection};
 use dumbbell_core::units::Duration;
 use std::sync::Arc;
 
@@ -123,7 +123,11 @@ impl RunConfig {
                 None => {
                     let name = app.class_name();
                     let mut add = |way: StreamDirection| classes.add(ClassKind::App, &name, app.params.base_rtt, app.route(way));
-                    let own = StreamDirection::ALL.map(&mut add);
+                    let own = match app.spec.kind() {
+                        // only reports go the other way
+                        AppKind::Media => [add(StreamDirection::Response); 2],
+                        _ => StreamDirection::ALL.map(&mut add),
+                    };
                     if known_apps.len() < MAX_CLASSES {
                         known_apps.push((app, own));
                     }

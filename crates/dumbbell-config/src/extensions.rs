@@ -1,7 +1,9 @@
 //! Queue disciplines, congestion controls and endpoints that a program brings along, by the names that a configuration gives them.
 
+use dumbbell_core::app::{AppContext, AppSpec};
 use dumbbell_core::aqm::{Aqm, AqmSpec, DynAqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl, DynCc};
+use dumbbell_core::media::control::{ControlSpec, MediaControl};
 use dumbbell_core::param::{Factory, ParamError};
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use serde_json::{Map, Value};
@@ -59,6 +61,7 @@ pub struct Extensions {
     controls: BTreeMap<String, Reader<CcContext, DynCc>>,
     endpoints: BTreeMap<String, Reader<ProtocolContext, Box<dyn Protocol>>>,
     stacks: BTreeMap<String, Reader<ProtocolContext, Box<dyn Protocol>>>,
+    media_controls: BTreeMap<String, Reader<AppContext, Box<dyn MediaControl>>>,
     /// Where they say what they did wrong.
     pub fault: PluginFault,
 }
@@ -122,6 +125,40 @@ impl Extensions {
             .insert(name.to_owned(), reader(read, move |params, context| Box::new(new(params, context)) as Box<dyn Protocol>));
     }
 
+    /// Adds the congestion control `name` of media: `read` reads its keys, `new` builds one for each video.
+    pub fn media_control<P: Clone + Send + Sync + 'static, T: MediaControl + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &AppContext) -> T + Send + Sync + 'static,
+    ) {
+        let new = move |params, context: &AppContext| Box::new(new(params, context)) as Box<dyn MediaControl>;
+        self.media_controls.insert(name.to_owned(), reader(read, new));
+    }
+
+    /// Reads the application that `keys` name, with the others as parameters.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn read_app(&self, keys: &Keys) -> Result<AppSpec, ParamError> {
+        let own = match keys.get("control") {
+            Some(Value::Object(own)) => own.clone(),
+            Some(Value::String(name)) => Keys::from_iter([("name".to_owned(), Value::from(name.as_str()))]),
+            _ => return AppSpec::from_json(keys),
+        };
+        let Some(read) = self.media_controls.get(name(&own)) else {
+            return AppSpec::from_json(keys).map_err(|error| add_names("control", error, self.media_controls.keys()));
+        };
+        let mut rest = keys.clone();
+        rest.remove("control");
+        let mut spec = AppSpec::from_json(&rest)?;
+        match &mut spec {
+            AppSpec::Video(params) => params.control = ControlSpec::Own(read(&own).map_err(|e| e.prefix_key("control"))?),
+            _ => return AppSpec::from_json(keys),
+        }
+        Ok(spec)
+    }
+
     /// Reads the transport that `keys` name, with the others as parameters.
     ///
     /// # Errors
@@ -153,7 +190,7 @@ impl Extensions {
     pub fn read_aqm(&self, keys: &Keys) -> Result<AqmSpec, ParamError> {
         match self.aqms.get(name(keys)) {
             Some(read) => read(keys).map(AqmSpec::Dyn),
-            None => AqmSpec::from_json(keys).map_err(|error| add_names(error, self.aqms.keys())),
+            None => AqmSpec::from_json(keys).map_err(|error| add_names("name", error, self.aqms.keys())),
         }
     }
 
@@ -167,7 +204,7 @@ impl Extensions {
         }
         match self.controls.get(name(keys)) {
             Some(read) => read(keys).map(CcSpec::Dyn),
-            None => CcSpec::from_json(keys).map_err(|error| add_names(error, self.controls.keys())),
+            None => CcSpec::from_json(keys).map_err(|error| add_names("name", error, self.controls.keys())),
         }
     }
 }
@@ -189,9 +226,9 @@ fn name(keys: &Keys) -> &str {
     keys.get("plugin").or_else(|| keys.get("name")).and_then(Value::as_str).unwrap_or("")
 }
 
-/// An error about a name says which were added, too.
-fn add_names<'a>(error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
-    if error.key != "name" {
+/// An error about the name at `key` says which were added, too.
+fn add_names<'a>(key: &str, error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
+    if error.key != key {
         return error;
     }
     let allowed = added.fold(error.allowed, |all, name| format!("{all}, {name}"));

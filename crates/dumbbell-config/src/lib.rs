@@ -49,7 +49,7 @@ pub fn registry() -> Value {
         "stages_of_data": <ReceiverReply as path::PathItem>::REFUSED,
         "link": algorithms(link::specs()),
         "app": algorithms(app::specs()),
-        "apps_of_streams": AppSpec::KINDS.iter().filter(|(_, kind)| *kind != AppKind::Datagrams).map(|(name, _)| *name).collect::<Vec<_>>(),
+        "apps_of_streams": AppSpec::KINDS.iter().filter(|(_, kind)| matches!(kind, AppKind::Streams(_))).map(|(name, _)| *name).collect::<Vec<_>>(),
         "sections": {
             "run": section(RunParams::specs()), "bottleneck": section(BottleneckParams::specs()),
             "hosts": section(HostParams::specs()), "flows": section(FlowParams::specs()), "web": section(WebParams::specs()),

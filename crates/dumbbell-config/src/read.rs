@@ -5,7 +5,7 @@ use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{AppParams, EcnEcho, FlowParams, UdpParams, WebParams};
 use crate::{AppConfig, FlowConfig, Route, StageConfig, StartRange, UdpConfig, WebConfig};
-use dumbbell_core::app::AppSpec;
+use dumbbell_core::app::AppKind;
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
@@ -135,7 +135,7 @@ pub(crate) fn read_app(
     let own = ["kind", "cc", "start", "count", "path", "ack_path"];
     let params = AppParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &own))?;
     let kind = object(map.get("kind").unwrap_or(&Value::Null), "kind")?;
-    let spec = AppSpec::from_json(kind).map_err(|e| e.prefix_key("kind"))?;
+    let spec = extensions.read_app(kind).map_err(|e| e.prefix_key("kind"))?;
     let has_control = map.get("cc").is_some_and(|cc| !cc.is_null());
     let cc = if spec.has_streams() {
         Some(extensions.read_control(&read_control(map, of_profile)?).map_err(|e| e.prefix_key("cc"))?)
@@ -150,11 +150,12 @@ pub(crate) fn read_app(
     let responses = read_route(map, hops)?;
     // what goes the other way passes the hops of acknowledgements, and is acknowledged over those of the responses
     let requests = Route { data: responses.acks.clone(), acks: responses.data.clone(), up: !responses.up };
-    let requests = if cc.is_some() { requests } else { Route { acks: Vec::new(), ..requests } };
-    let responses = if cc.is_some() { responses } else { Arc::new(Route { acks: Vec::new(), ..(*responses).clone() }) };
+    let is_answered = spec.kind() != AppKind::Datagrams;
+    let requests = if is_answered { requests } else { Route { acks: Vec::new(), ..requests } };
+    let responses = if is_answered { responses } else { Arc::new(Route { acks: Vec::new(), ..(*responses).clone() }) };
     let StageConfig { path, ack_path } = read_stages(map)?;
     let of_requests = read_path::<Packet>(map, "ack_path")?;
-    let acks = if cc.is_some() { ack_path } else { Vec::new() };
+    let acks = if is_answered { ack_path } else { Vec::new() };
     let stages = [StageConfig { path, ack_path: acks }, StageConfig { path: of_requests, ack_path: Vec::new() }];
     let routes = [responses, Arc::new(requests)];
     Ok((AppConfig { spec, cc, start: read_start(map)?, stages, routes, params }, read_count(map)?))

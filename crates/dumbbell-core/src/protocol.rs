@@ -119,11 +119,11 @@ pub trait Protocol: Send {
     /// A datagram has reached the receiver `delay` after it was sent, propagation included; called ahead of [`Protocol::receive`].
     fn on_delay(&mut self, _datagram: &Datagram, _delay: Duration, _now: Instant) {}
 
-    /// Discards what the receiver of an application measured so far.
-    fn forget(&mut self) {}
+    /// The measured time of an application begins: discards what its receiver measured so far.
+    fn forget(&mut self, _now: Instant) {}
 
-    /// Returns the values of the measures of an application, in their order; NaN where there is none. `fate` counts the packets.
-    fn figures(&self, _fate: PacketFate) -> Vec<f64> {
+    /// Returns the values of the measures of an application until `now`, in their order; NaN where there is none. `fate` counts the packets.
+    fn figures(&self, _fate: PacketFate, _now: Instant) -> Vec<f64> {
         Vec::new()
     }
 

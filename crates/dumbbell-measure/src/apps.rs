@@ -173,7 +173,11 @@ impl AppMeasures {
         let rows =
             config.apps.iter().zip(&self.users).zip(&classes.of_app).enumerate().flat_map(|(number, ((app, user), of_app))| {
                 let kind = app.spec.kind();
-                let is_shown = move |way: &StreamDirection| [AppKind::Datagrams, AppKind::Streams(*way)].contains(&kind);
+                let is_shown = move |way: &StreamDirection| match kind {
+                    AppKind::Streams(shown) => *way == shown,
+                    AppKind::Datagrams => true,
+                    AppKind::Media => *way == StreamDirection::Response,
+                };
                 StreamDirection::ALL.into_iter().filter(is_shown).map(move |way| AppRow {
                     number: number as u64,
                     app,
@@ -194,7 +198,7 @@ impl AppMeasures {
         let row = |&(app, load): &(u32, Load)| {
             let way = match config.apps[app as usize].spec.kind() {
                 AppKind::Streams(way) => way,
-                AppKind::Datagrams => StreamDirection::Response,
+                AppKind::Datagrams | AppKind::Media => StreamDirection::Response,
             };
             AppLoadsRow { app, class: classes.of_app[app as usize][way.index()], load }
         };

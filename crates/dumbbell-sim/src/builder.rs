@@ -5,8 +5,10 @@ use crate::engine::{over_bottleneck, over_tapped_bottleneck, Engine, Run, Thread
 use crate::extensions::{Extensions, PluginFault};
 use crate::Sim;
 use dumbbell_bottleneck::queue_disciplines;
+use dumbbell_core::app::AppContext;
 use dumbbell_core::aqm::{Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CongestionControl};
+use dumbbell_core::media::control::MediaControl;
 use dumbbell_core::observe::Tap;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
@@ -80,6 +82,18 @@ impl<'a> Builder<'a> {
         new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
     ) -> Builder<'a> {
         self.extensions.endpoint(name, read, new);
+        self
+    }
+
+    /// Adds the congestion control that a video may have as its `control`: `read` reads its keys, `new` builds one for each video.
+    #[must_use]
+    pub fn media_control<P: Clone + Send + Sync + 'static, T: MediaControl + 'static>(
+        mut self,
+        name: &str,
+        read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &AppContext) -> T + Send + Sync + 'static,
+    ) -> Builder<'a> {
+        self.extensions.media_control(name, read, new);
         self
     }
 

@@ -88,6 +88,10 @@ fn frames_of_a_call_take_their_time_on_the_wire_and_half_of_the_base_rtt() {
         assert_eq!(real(&outcome, column), expected, "{column}");
     }
     assert_eq!((count(&outcome, "sent"), real(&outcome, "jitter_ms")), (vec![100, 100], vec![0.0, 0.0]));
+    // down, a frame is heard 17 ms after it was sent, and holds the sound of 20 ms; up none is heard
+    assert_eq!((real(&outcome, "mouth_to_ear_ms")[0], real(&outcome, "buffer_ms")[0]), (37.0, 0.928));
+    let mos = real(&outcome, "mos");
+    assert!(format!("{:.2}", mos[0]) == "4.39" && mos[1] == 1.0, "{mos:?}");
     // without a link up, only propagation is left there
     config.as_object_mut().expect("a table").remove("reverse");
     assert_eq!(real(&run(&config), "delay_max_ms"), [16.072, 15.0]);
@@ -132,7 +136,10 @@ fn wrong_keys_are_refused_with_what_is_allowed() {
         ),
         (json!({"kind": {"name": "call"}, "ecn": true}), "app[0].ecn: found a value, allowed: none: call sends datagrams"),
         (json!({"kind": {"name": "pages"}}), "app[0].cc"),
-        (json!({"kind": {"name": "page"}, "cc": {"name": "cubic"}}), "app[0].kind.name: found \"page\", allowed: pages, call"),
+        (
+            json!({"kind": {"name": "page"}, "cc": {"name": "cubic"}}),
+            "app[0].kind.name: found \"page\", allowed: pages, call, game, video",
+        ),
         (
             json!({"kind": {"name": "pages", "objects": 0}, "cc": {"name": "cubic"}}),
             "app[0].kind.objects: found 0, allowed: 1 to 10000",

@@ -174,6 +174,7 @@ fn busy_params(rng: &mut Rng, spec: &str) -> Value {
         "responsiveness" => json!({"interval": 100 * MS, "idle": rng.draw_below(200 * MS), "averaged": 1 + rng.draw_below(3),
             "initial": 1 + rng.draw_below(3), "probes": 200.0, "probe_share": 0.5, "tls": rarely(rng, 2), "both": rarely(rng, 2),
             "limit": (100 + rng.draw_below(1_000)) * MS}),
+        "video" if rarely(rng, 2) => json!({"source": "statistical", "control": "nada"}),
         _ => json!({}),
     }
 }
@@ -189,7 +190,7 @@ fn user(rng: &mut Rng, names: &[String]) -> Value {
         "count": 1 + rng.draw_below(2), "direction": if is_up { "up" } else { "down" }, "path": stages(rng, true),
         "ack_path": stages(rng, false),
     });
-    if app::AppSpec::KINDS.iter().any(|&(name, kind)| name == spec && kind != app::AppKind::Datagrams) {
+    if app::AppSpec::KINDS.iter().any(|&(name, of)| name == spec && matches!(of, app::AppKind::Streams(_))) {
         entry["cc"] = json!({"name": one(rng, &cc::specs()).name});
     }
     if rarely(rng, 2) {

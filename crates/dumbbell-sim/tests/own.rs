@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+#[path = "../examples/delay_based.rs"]
+mod delay_based;
 #[path = "../examples/stop_and_wait.rs"]
 mod stop_and_wait;
 
@@ -23,6 +25,32 @@ fn the_endpoint_of_the_how_to_sends_when_it_is_answered() {
     // 10 ms of transmission and 40 ms: one in 50 ms
     assert_eq!(outcome.summary["packets"].as_u64(), Some(200));
     assert_eq!(outcome.tables.flows.real("rtt_mean_ms"), Some(&[50.0][..]));
+}
+
+#[test]
+fn the_media_control_of_the_how_to_fills_the_link_without_filling_the_queue() {
+    let apps = delay_based::run().expect("a run").tables.apps;
+    let value = |name: &str| apps.real(name).expect("a column")[0];
+    // 1000 of 1054 B are video: 0.949 of 1 Mbit/s at most; the queue alone holds 0.8 s
+    assert!((0.7..0.95).contains(&value("encoder_mbit")), "{}", value("encoder_mbit"));
+    assert!(value("delay_p95_ms") < 100.0 && value("frozen_s") == 0.0 && value("loss_share") == 0.0, "{apps:?}");
+}
+
+#[test]
+fn wrong_media_controls_are_refused_with_what_is_there() {
+    use dumbbell_core::app::AppContext;
+    use dumbbell_core::media::nada::{Nada, Params};
+    let error = |kind: Value| {
+        let config = json!({"bottleneck": {"aqm": {"name": "pfifo"}}, "app": [{"kind": kind}]});
+        let new = |params: Params, _: &AppContext| Nada::new(&params);
+        Sim::builder(&config).media_control("mine", Params::from_json, new).build().err().expect("an error").to_string()
+    };
+    let of_video = |control: Value| error(json!({"name": "video", "control": control}));
+    assert_eq!(of_video(json!("gcc")), "app[0].kind.control: found \"gcc\", allowed: none, nada, mine");
+    let wrong = of_video(json!({"name": "mine", "kappa": -1.0}));
+    assert_eq!(wrong, "app[0].kind.control.kappa: found -1.0, allowed: 0.0 to 10.0");
+    let call = error(json!({"name": "call", "control": "mine"}));
+    assert!(call.starts_with("app[0].kind.control: found this key, allowed: payload, "), "{call}");
 }
 
 fn config(aqm: &str, cc: &str) -> Value {

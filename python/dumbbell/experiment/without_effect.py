@@ -47,6 +47,19 @@ NEEDS: dict[str, dict[str, _Needs]] = {
     **{name: dict.fromkeys(OF_ECN, _make_needs("ecn")) for name in ("bbr2", "bbr3")},
     "reno": {"abe_slow_start": _ABE},
     "cubic": {"abe_slow_start": _ABE},
+    "call": {"playout": (lambda one: one["buffer"] == "fixed", 'buffer = "fixed"')},
+    "video": {
+        **dict.fromkeys(("group", "intra", "predicted"), (lambda one: one["source"] == "fixed", 'source = "fixed"')),
+        **dict.fromkeys(("variation", "burst"), (lambda one: one["source"] == "statistical", 'source = "statistical"')),
+        "rate": (
+            lambda one: one["source"] == "statistical" and one["control"] == "none",
+            'source = "statistical" and control = "none"',
+        ),
+        "spacing": (lambda one: one["control"] == "none", 'control = "none"'),
+        **dict.fromkeys(
+            ("least", "most", "priority", "cancel"), (lambda one: one["control"] == "nada", 'control = "nada"')
+        ),
+    },
 }
 # of hosts, what counts without a flow whose TCP is Linux's: queues learn the size of a frame from it
 OF_EVERY_RUN = ("mss",)
@@ -116,6 +129,8 @@ def _list_algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
         for number, one in enumerate(run.get(kind, ())):
             if one.get("cc") is not None:
                 yield f"{kind}[{number}].cc", one["cc"]
+            if kind == "app" and isinstance(one.get("kind"), dict):
+                yield f"app[{number}].kind", one["kind"]
 
 
 def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -122,12 +122,13 @@ def _describe_gain(one: SettingComparison, chosen: str) -> str:
         for sentence, suffix in _TIMES.items()
         if (parts := [_describe_column(one, chosen, column) for column in one.columns if _is_of(column, suffix)])
     ]
+    scores = [_describe_column(one, chosen, column) for column in one.columns if column.role == "score"]
     lost = [
         _describe_column(one, chosen, column)
         for column in one.columns
-        if column.role in ("loss", "late") and (one.compute_mean(UNSHAPED, column.label) or 0) > 0
+        if column.role == "loss" and (one.compute_mean(UNSHAPED, column.label) or 0) > 0
     ]
-    return " ".join([*said, *([f"{capitalise(join_words(lost))}."] if lost else [])])
+    return " ".join([*said, *(f"{capitalise(join_words(parts))}." for parts in (scores, lost) if parts)])
 
 
 def _is_of(column: Felt, suffix: str) -> bool:

@@ -195,8 +195,8 @@ kind = {{ name = "pages", think = "2s" }}
 {tcp}
 {ways["down"]}
 
-[[app]]                         # somebody calls
-kind = "call"
+[[app]]                         # somebody calls, with a playout buffer as of softphones
+kind = {{ name = "call", buffer = "adaptive" }}
 base_rtt = "{rtt}"
 {ways["down"]}
 

@@ -34,11 +34,14 @@ from dumbbell.words import capitalise
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
 _MOST_PARTS = 6  # flows of one measure
-# what people feel of a link: calls, pings, pages, videos
+# what people feel of a link: calls, video, pings, pages
 _FELT = (
     *(
         "apps.delay_p99_ms",
+        "apps.mos",
         "apps.late_share",
+        "apps.frame_delay_p95_ms",
+        "apps.frozen_s",
         "apps.load_p95_s",
         "apps.stalled_share",
         "apps.rpm",
@@ -307,7 +310,9 @@ def drop_unit(text: str) -> str:
 
 def _make_row(row: dict[str, Any]) -> dict[str, Any]:
     nothing, ways = row["a"] == 0, describe_opposite_changes(row)
-    whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
+    whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop", "apps": "user"}[
+        row["table"]
+    ]
     return {
         "measure": f"{row['table']}.{row['measure']}",
         "label": format_axis_label(row["measure"], row["table"]),

@@ -172,7 +172,7 @@ def describe_verdict(one: SettingComparison, ranked: RankedSettings) -> list[str
     felt_of = "; ".join(
         f"{column.word.format(_format_cell(one, first, column))} ({last}: {_format_cell(one, last, column)})"
         for column in one.columns
-        if column.role in ("delay", "loss", "late") and _is_relevant(one, column)
+        if column.role in ("delay", "score", "loss", "late") and _is_relevant(one, column)
     )
     text = [f"{best}. With it {felt_of}."]
     text += [_describe_cost(one, first)]

@@ -34,7 +34,7 @@ _LEFT_OUT = (
     # of which no mean says anything where a run was over before, and which are known to a tenth of a second
     *("convergence_s", "convergence_cumulative_s"),
 )
-_TABLES = ("runs", "hops", "flows", "classes")
+_TABLES = ("runs", "hops", "flows", "classes", "apps")
 # what distinguishes the rows of tables that have no parts of their own
 _PARTED = {"hops": pl.col("hop"), "slowdowns": pl.format("{}, from {} B", "part", "from_bytes")}
 
@@ -108,7 +108,14 @@ def _format_rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> 
     for row in rows.iter_rows(named=True):
         nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
         change = "-" if nothing or row["change"] is None else format_percent(row["change"])
-        whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
+        whose = {
+            "runs": "run",
+            "flows": "flow",
+            "classes": "class",
+            "slowdowns": "pages",
+            "hops": "hop",
+            "apps": "user",
+        }[row["table"]]
         line = [
             format_axis_label(row["measure"], row["table"]),
             f"{whose} {row['part']}".strip(),

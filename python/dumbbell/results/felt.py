@@ -1,4 +1,4 @@
-"""Measures that people feel: the delay, jitter and loss of calls and pings, the slow-down of pages, then rates.
+"""Measures that people feel: delay, loss and MOS of calls, games, video, pings, the slow-down of pages, then rates.
 
 Settings of queues are judged by the traffic that waits for others: sparse UDP, pings and short flows. Time in queue of
 all packets says little of flow queues, where each flow waits for itself.
@@ -34,7 +34,7 @@ class Felt:
     of: str
     """The class of traffic, or the direction or hop."""
     role: str
-    """delay, jitter, loss, late, rate or use: delays order the settings, with loss; rates are the cost."""
+    """delay, score, jitter, loss, late, rate or use: delays order the settings, with loss; rates are the cost."""
     unit: str = ""
     """After a value in a sentence."""
     more_is_better: bool = False
@@ -66,6 +66,35 @@ _OF_APPS = (
         "late_share",
         Felt("call, late or lost, %", "{} of its frames come too late or never", "call", "late", " %"),
         100,
+    ),
+    _OfApp(
+        "call",
+        "mos",
+        Felt("call {way}, MOS", "a call {way} has a MOS of {}", "call {way}", "score", more_is_better=True),
+    ),
+    _OfApp(
+        "game",
+        "delay_p99_ms",
+        Felt("game {way}, delay P99, ms", "the game waits {} {way} at P99", "game {way}", "delay", " ms"),
+    ),
+    _OfApp("game", "loss_share", Felt("game, loss, %", "the game loses {}", "game", "loss", " %"), 100),
+    _OfApp(
+        "game",
+        "late_share",
+        Felt("game, late or lost, %", "{} of its updates come too late or never", "game", "late", " %"),
+        100,
+    ),
+    _OfApp(
+        "video",
+        "frame_delay_p95_ms",
+        Felt("video, frame delay P95, ms", "a frame of the video takes {} at P95", "video", "delay", " ms"),
+    ),
+    _OfApp("video", "loss_share", Felt("video, loss, %", "the video loses {}", "video", "loss", " %"), 100),
+    _OfApp("video", "frozen_s", Felt("video, frozen, s", "the video is frozen for {}", "video", "late", " s")),
+    _OfApp(
+        "video",
+        "encoder_mbit",
+        Felt("video, Mbit/s", "the video has {} Mbit/s", "video", "score", more_is_better=True),
     ),
     _OfApp("pages", "load_p95_s", Felt("page, load P95, s", "a page takes {} to load at P95", "page", "delay", " s")),
     _OfApp(
@@ -274,6 +303,7 @@ def _add_apps(results: StoredResults, add: Any) -> None:
         for way in _list_directions(own) if "{way}" in one.felt.label else [""]:
             rows = own.filter(direction=way) if way else own
             texts = {name: getattr(one.felt, name).replace("{way}", way) for name in ("label", "word", "of")}
+            # the user who fares worst
             add(replace(one.felt, **texts), rows, one.measure, "min" if one.felt.more_is_better else "max")
 
 

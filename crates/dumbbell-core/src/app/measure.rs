@@ -32,6 +32,41 @@ pub struct Measure {
     pub kind: MeasureKind,
 }
 
+/// Share of frames or updates that their receiver could not use in time.
+pub(super) const LATE_SHARE: Measure = Measure {
+    name: "late_share",
+    unit: "",
+    label: "share of late or lost frames",
+    doc: &[
+        "Frames of a call or a video, or updates of a game, that came too late to be used or never came, over all whose fate is known.",
+    ],
+    kind: MeasureKind::Real,
+};
+
+/// Frames or updates that came too late.
+pub(super) const FRAMES_LATE: Measure = Measure {
+    name: "frames_late",
+    unit: "frames",
+    label: "late frames",
+    doc: &[
+        "Frames or updates that came too late to be used.",
+        "The playout buffer of a call discards a frame that comes after its playing, a video shows it more than late after its capture, and an update of a game takes longer than late.",
+    ],
+    kind: MeasureKind::Count,
+};
+
+/// Frames or updates that never came.
+pub(super) const FRAMES_LOST: Measure = Measure {
+    name: "frames_lost",
+    unit: "frames",
+    label: "lost frames",
+    doc: &[
+        "Frames or updates that never came.",
+        "A frame of a video is lost if a part of it was, if a frame that it needs was, or if its sender discarded it.",
+    ],
+    kind: MeasureKind::Count,
+};
+
 /// Returns a quantile of `times`, s; NaN without times.
 pub(super) fn quantile_s(times: &Histogram, share: f64) -> f64 {
     if times.total() > 0 {
@@ -64,9 +99,9 @@ impl LateCount {
         self.late = 0;
     }
 
-    /// Returns the share of packets that were late or lost; NaN if the fate of no packet is known.
-    pub fn share(&self, fate: PacketFate) -> f64 {
-        (self.late + fate.lost) as f64 / fate.known as f64
+    /// Returns [`LATE_SHARE`], [`FRAMES_LATE`] and [`FRAMES_LOST`]; the share is NaN if the fate of no packet is known.
+    pub fn figures(&self, fate: PacketFate) -> [f64; 3] {
+        [(self.late + fate.lost) as f64 / fate.known as f64, self.late as f64, fate.lost as f64]
     }
 }
 
@@ -81,9 +116,9 @@ mod tests {
             lateness.record(Duration::from_millis(ms));
         }
         // 2 late and 1 lost of 5
-        assert_eq!(lateness.share(PacketFate { lost: 1, known: 5 }), 0.6);
+        assert_eq!(lateness.figures(PacketFate { lost: 1, known: 5 }), [0.6, 2.0, 1.0]);
         lateness.forget();
-        assert_eq!(lateness.share(PacketFate { lost: 0, known: 4 }), 0.0);
-        assert!(lateness.share(PacketFate::default()).is_nan() && quantile_s(&Histogram::default(), 0.5).is_nan());
+        assert_eq!(lateness.figures(PacketFate { lost: 0, known: 4 }), [0.0; 3]);
+        assert!(lateness.figures(PacketFate::default())[0].is_nan() && quantile_s(&Histogram::default(), 0.5).is_nan());
     }
 }

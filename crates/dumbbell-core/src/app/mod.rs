@@ -3,7 +3,7 @@
 //!
 //! An application is both of its ends, a client and a server, as a state machine without I/O. One of [streams](StreamApp) writes bytes into
 //! connections and is told when they have arrived, whatever the transport does in between. One of datagrams is a
-//! [`Protocol`] for each way.
+//! [`Protocol`] for each way, and one of media a [`Protocol`] whose receiver reports to its sender.
 
 pub mod measure;
 
@@ -44,6 +44,8 @@ pub enum AppKind {
     Streams(StreamDirection),
     /// Datagrams, both ways.
     Datagrams,
+    /// Datagrams to the client, and reports on them the other way.
+    Media,
 }
 
 /// Something that the user waited for: a page, a transfer.
@@ -144,6 +146,8 @@ pub enum AnyApp {
     Streams(Box<dyn StreamApp>),
     /// An application of datagrams, by [`StreamDirection::index`].
     Datagrams([Box<dyn Protocol>; 2]),
+    /// An application of datagrams to the client, on which its receiver reports.
+    Media(Box<dyn Protocol>),
 }
 
 /// Registers applications: `Variant: module` for every file that has `NAME`, `TITLE`, `SOURCE`, `KIND`, `MEASURES`, `Params`, `largest_frame` (of
@@ -170,7 +174,7 @@ macro_rules! apps {
 
             /// Returns whether it is of streams, which need a congestion control.
             pub fn has_streams(&self) -> bool {
-                self.kind() != AppKind::Datagrams
+                matches!(self.kind(), AppKind::Streams(_))
             }
 
             /// Returns the length of its largest datagram with all headers, bytes; 0 of streams, whose segments follow from the hosts.
@@ -208,6 +212,8 @@ apps! {
     Backup: backup,
     Dash: dash,
     Responsiveness: responsiveness,
+    Game: game,
+    Video: video,
 }
 
 #[cfg(test)]
@@ -270,7 +276,7 @@ mod tests {
     pub fn build_streams(spec: &AppSpec, seed: u64) -> Box<dyn StreamApp> {
         match spec.build(&AppContext { seed, number: 0 }) {
             AnyApp::Streams(app) => app,
-            AnyApp::Datagrams(_) => panic!("an application of streams"),
+            AnyApp::Datagrams(_) | AnyApp::Media(_) => panic!("an application of streams"),
         }
     }
 

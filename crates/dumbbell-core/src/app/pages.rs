@@ -237,7 +237,7 @@ mod tests {
     fn browser(params: Params) -> Box<dyn StreamApp> {
         match build(&params, &AppContext { seed: 1, number: 0 }) {
             AnyApp::Streams(app) => app,
-            AnyApp::Datagrams(_) => panic!("pages are streams"),
+            _ => panic!("pages are streams"),
         }
     }
 

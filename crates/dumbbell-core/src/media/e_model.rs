@@ -59,6 +59,29 @@ pub fn find_codec(name: &str) -> Option<&'static Codec> {
     CODECS.iter().find(|codec| codec.name == name)
 }
 
+crate::choice! {
+    /// The codec by whose values a call is rated.
+    pub enum RatedCodec {
+        /// G.711, which plays nothing in place of a lost packet.
+        G711 = "g711",
+        /// G.711 with the concealment of its appendix I.
+        G711Concealed = "g711-plc",
+        /// G.723.1 at 6.3 kbit/s.
+        G7231 = "g723.1",
+        /// G.729 annex A, 8 kbit/s.
+        G729a = "g729a",
+        /// Enhanced full rate of GSM, 12.2 kbit/s.
+        GsmEnhanced = "gsm-efr",
+    }
+}
+
+impl RatedCodec {
+    /// Returns the values of the codec.
+    pub fn values(self) -> &'static Codec {
+        &CODECS[self as usize]
+    }
+}
+
 /// A call's quality, with the impairments that it results from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CallQuality {
@@ -204,6 +227,21 @@ mod tests {
         assert!(is_near(quality.delay_impairment, 0.149, 0.001), "{quality:?}");
         assert_eq!(format!("{:.1} {:.2}", quality.rating, quality.mos), "93.2 4.41");
         assert!(quality.is_in_range && quality.loss_impairment == 0.0);
+    }
+
+    #[test]
+    fn codecs_have_the_values_of_g_113() {
+        // G.113 (11/2007), appendix I: Ie, Bpl
+        let values =
+            [("g711", 0.0, 4.3), ("g711-plc", 0.0, 25.1), ("g723.1", 15.0, 16.1), ("g729a", 11.0, 19.0), ("gsm-efr", 5.0, 10.0)];
+        assert_eq!(CODECS.map(|codec| (codec.name, codec.impairment, codec.robustness)), values);
+        for (name, codec) in values.iter().zip(CODECS) {
+            let rated = <RatedCodec as crate::param::ParamType>::from_json(&serde_json::json!(name.0)).expect("a codec");
+            assert_eq!(*rated.values(), codec);
+        }
+        // without loss and delay: 93.2 less Ie; G.729A 82.2, G.723.1 78.2
+        let rate = |codec| rate_call(codec, Duration::ZERO, &LossRuns::default()).rating;
+        assert!(is_near(rate(&CODECS[3]), 82.2, 0.01) && is_near(rate(&CODECS[2]), 78.2, 0.01));
     }
 
     #[test]

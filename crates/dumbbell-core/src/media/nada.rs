@@ -1,4 +1,4 @@
-//! NADA, a congestion control for interactive video: RFC 8698, with the statistical encoder of RFC 8593 as its source.
+//! NADA, a congestion control for interactive video: RFC 8698.
 //!
 //! The receiver makes one congestion signal of queueing delay, losses and marks, and reports it each 100 ms with the receiving rate; the sender derives the rate of its encoder and of its pacer. Rates
 //! count the bytes of RTP payloads.
@@ -13,13 +13,9 @@
 //! One deviation: the average loss interval leaves out the open interval, the one since the last loss. RFC 5348 includes it if that makes the average larger. Its weight is at least 1/6 of all weights, so it would never be longer
 //! than 6 averages, and a loss that expires after 7 (MULTILOSS) would never expire.
 
-use super::video::{FramePart, StatisticalParams, StatisticalSource, UnsentFrames};
-use super::viewer::{Viewer, ViewerParams};
-use crate::observe::SenderSnapshot;
-use crate::packet::{Ecn, UDP_HEADERS};
-use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
+use super::control::{MediaArrival, MediaControl, MediaReport};
+use crate::packet::Ecn;
 use crate::real;
-use crate::rng::Rng;
 use crate::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
 
@@ -76,8 +72,6 @@ crate::params! {
         beta_video: f64 = 0.1, unit "", range 0.0, 1.0, source "RFC 8698 table 2";
         /// Smoothing of the shares of losses and marks (ALPHA).
         alpha: f64 = 0.1, unit "", range 0.0, 1.0, source "RFC 8698 table 2";
-        /// Most bytes of a frame in a packet. The receiver takes the longer transmission of large packets for queueing delay, so that packets of a full frame could not ramp up below 1.2 Mbit/s.
-        payload: u16 = 1_000, unit "bytes", range 1_u16, 9_000_u16, source "cisco/syncodecs, the authors' source of video";
         /// Packets of the minimum filter of the queueing delay.
         filter: u32 = 15, unit "packets", range 1_u32, 1_000_u32, source "RFC 8698 section 5.1.1";
     }
@@ -339,151 +333,55 @@ impl NadaSender {
     }
 }
 
-/// Bytes of the RTP header (RFC 3550, section 5.1), and of all headers of a datagram.
-const RTP_HEADER: u16 = 12;
-const HEADERS: u16 = RTP_HEADER + UDP_HEADERS;
 /// Bytes of a report, headers included (RFC 8698, section 6.3).
 const REPORT_LENGTH: u16 = 200;
 
-/// A packet that was sent and neither arrived nor was overtaken. The sending time is in its header; the frame's number too.
-#[derive(Clone, Copy, Debug)]
-struct SentPacket {
-    sent: Instant,
-    part: FramePart,
-}
-
-/// Both ends of a video whose rate NADA controls.
+/// Both ends of NADA.
 #[derive(Clone, Debug)]
-pub struct NadaFlow {
+pub struct Nada {
     sender: NadaSender,
-    source: StatisticalSource,
-    unsent: UnsentFrames,
-    payload: u16,
-    ecn: Ecn,
-    is_active: bool,
-    next_send: Instant,
-    /// Packets from number `first` on.
-    in_flight: VecDeque<SentPacket>,
-    first: u64,
-    rtt: Option<Duration>,
     receiver: NadaReceiver,
-    viewer: Viewer,
-    received: u64,
-    next_report: Instant,
 }
 
-impl NadaFlow {
-    /// A video that has not started. The lowest and highest rate of the encoder are those of NADA.
-    pub fn new(params: Params, video: &StatisticalParams, viewer: ViewerParams, context: &ProtocolContext) -> NadaFlow {
-        let video = StatisticalParams { least: params.least, most: params.most, target: params.least, ..video.clone() };
-        let rng = Rng::stream(context.seed, "nada video", context.number);
-        NadaFlow {
-            sender: NadaSender::new(params.clone(), Instant::ZERO),
-            source: StatisticalSource::new(video, Instant::ZERO, rng),
-            unsent: UnsentFrames::new(None),
-            payload: context.payload.saturating_sub(RTP_HEADER).min(params.payload).max(1),
-            ecn: if context.ecn { Ecn::Ect0 } else { Ecn::NotEct },
-            is_active: false,
-            next_send: Instant::ZERO,
-            in_flight: VecDeque::new(),
-            first: 0,
-            rtt: None,
-            receiver: NadaReceiver::new(params),
-            viewer: Viewer::new(viewer),
-            received: 0,
-            next_report: Instant::NEVER,
-        }
+impl Nada {
+    /// A control whose video has not started.
+    pub fn new(params: &Params) -> Nada {
+        Nada { sender: NadaSender::new(params.clone(), Instant::ZERO), receiver: NadaReceiver::new(params.clone()) }
     }
 
     /// Returns the sender's algorithm.
     pub fn sender(&self) -> &NadaSender {
         &self.sender
     }
-
-    /// Returns what the viewer sees.
-    pub fn viewer(&self) -> &Viewer {
-        &self.viewer
-    }
 }
 
-impl Protocol for NadaFlow {
+impl MediaControl for Nada {
     fn start(&mut self, now: Instant) {
-        self.is_active = true;
-        self.source.restart(now);
         self.sender.last_report = now;
     }
 
-    fn stop(&mut self, _now: Instant) {
-        self.is_active = false;
-        self.next_report = Instant::NEVER;
+    fn encoder_rate(&self, buffered: u64) -> Rate {
+        self.sender.video_rate(buffered)
     }
 
-    fn next_timer(&self) -> Instant {
-        if !self.is_active {
-            return Instant::NEVER;
-        }
-        let next_send = if self.unsent.bytes() > 0 { self.next_send } else { Instant::NEVER };
-        next_send.min(self.source.next_capture())
+    fn pacing_rate(&self, buffered: u64) -> Rate {
+        self.sender.sending_rate(buffered)
     }
 
-    fn on_timer(&mut self, now: Instant, net: &mut dyn DatagramOutlet) {
-        if self.source.next_capture() <= now {
-            self.source.request(self.sender.video_rate(self.unsent.bytes()), now);
-            let frame = self.source.capture();
-            self.viewer.expect(&frame);
-            self.unsent.push(frame);
-        }
-        if self.next_send > now {
-            return;
-        }
-        let rate = self.sender.sending_rate(self.unsent.bytes());
-        if let Some(part) = self.unsent.take(self.payload, now) {
-            let number = self.first + self.in_flight.len() as u64;
-            self.in_flight.push_back(SentPacket { sent: now, part });
-            net.send(Datagram { number, length: part.bytes + HEADERS, ecn: self.ecn });
-            self.next_send = now.saturating_add(rate.serialise(u64::from(part.bytes)));
-        }
+    fn on_arrival(&mut self, MediaArrival { packet, delay, at, ecn }: &MediaArrival) {
+        self.receiver.receive(packet.number, packet.bytes, *delay, *ecn == Ecn::Ce, *at);
     }
 
-    fn on_datagram(&mut self, datagram: &Datagram, now: Instant) -> Option<Answer> {
-        let place = datagram.number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok())?;
-        let SentPacket { sent, part } = *self.in_flight.get(place)?;
-        // a packet that was overtaken is lost (section 5.1.2)
-        self.in_flight.drain(..=place);
-        self.first = datagram.number + 1;
-        self.received += u64::from(part.bytes);
-        let is_marked = datagram.ecn == Ecn::Ce;
-        self.receiver.receive(datagram.number, u32::from(part.bytes), now.saturating_since(sent), is_marked, now);
-        self.viewer.receive(part, now);
-        if self.next_report == Instant::NEVER && self.is_active {
-            self.next_report = now.saturating_add(self.receiver.params.feedback);
-        }
-        None
+    fn report_interval(&self) -> Duration {
+        self.receiver.params.feedback
     }
 
-    fn receiver_timer(&self) -> Instant {
-        self.next_report
+    fn report(&mut self, now: Instant) -> MediaReport {
+        MediaReport { value: self.receiver.report(now).pack(), length: REPORT_LENGTH }
     }
 
-    fn on_receiver_timer(&mut self, now: Instant, back: &mut dyn AnswerOutlet) {
-        let value = self.receiver.report(now).pack();
-        back.answer(Answer { value, length: REPORT_LENGTH, ecn: Ecn::NotEct });
-        self.next_report = now.saturating_add(self.receiver.params.feedback);
-    }
-
-    fn on_answer(&mut self, answer: &Answer, rtt: Duration, now: Instant) {
-        self.rtt = Some(rtt);
-        self.sender.on_feedback(&Feedback::unpack(answer.value), rtt, now);
-    }
-
-    fn stats(&self) -> Option<ProtocolStats> {
-        Some(ProtocolStats {
-            received: self.received,
-            sender: SenderSnapshot { srtt: self.rtt, ..SenderSnapshot::default() },
-            pacing_rate: Some(self.sender.sending_rate(self.unsent.bytes()).bytes()),
-            segment: u64::from(self.payload),
-            ..ProtocolStats::default()
-        })
+    fn on_report(&mut self, value: u64, rtt: Duration, now: Instant) {
+        self.sender.on_feedback(&Feedback::unpack(value), rtt, now);
     }
 }
 
@@ -663,36 +561,8 @@ mod tests {
         assert!(is_near(at_interval(150), 65.1633) && at_interval(160) == 100.0 && at_interval(1_000) == 100.0);
     }
 
-    struct Sent(Vec<(Instant, Datagram)>, Instant);
-
-    impl DatagramOutlet for Sent {
-        fn send(&mut self, datagram: Datagram) {
-            self.0.push((self.1, datagram));
-        }
-    }
-
     #[test]
-    fn the_pacer_sends_at_the_sending_rate() {
-        let context = ProtocolContext { seed: 1, number: 0, payload: 1_472, ecn: true, size: None, app_rate: None };
-        let video = StatisticalParams { size_scale: 0.0, interval_scale: 0.0, ..StatisticalParams::default() };
-        let mut flow = NadaFlow::new(Params::default(), &video, ViewerParams::default(), &context);
-        assert_eq!(flow.next_timer(), Instant::NEVER);
-        flow.start(instant(5));
-        let mut sent = Sent(Vec::new(), Instant::ZERO);
-        while flow.next_timer() < instant(1_005) {
-            sent.1 = flow.next_timer();
-            flow.on_timer(sent.1, &mut sent);
-        }
-        let (first, datagram) = sent.0[0];
-        // 1,000 B of a frame, 12 B of RTP, 42 B of UDP, IP and Ethernet
-        assert_eq!((first, datagram), (instant(5), Datagram { number: 0, length: 1_054, ecn: Ecn::Ect0 }));
-        // 150 kbit/s, and 5 % more while the large frame waits: 8,000 bit / 157.5 kbit/s = 50.79 ms
-        assert_eq!((sent.0[1].0 - first).as_micros(), 50_793);
-        let bytes: u64 = sent.0.iter().map(|(_, one)| u64::from(one.length - HEADERS)).sum();
-        assert!((18_750..=20_900).contains(&bytes), "{bytes}");
-        flow.stop(instant(1_005));
-        assert_eq!((flow.next_timer(), flow.receiver_timer()), (Instant::NEVER, Instant::NEVER));
-        // parameters that leave no rate are refused
+    fn parameters_that_leave_no_rate_are_refused() {
         let refused = Params::from_json(serde_json::json!({"most": 100_000}).as_object().expect("a table"));
         assert_eq!(refused.expect_err("an error").to_string(), "most: found 100kbit, allowed: at least least, 150kbit");
     }

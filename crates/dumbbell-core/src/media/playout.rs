@@ -1,6 +1,6 @@
 //! Playout buffer: the receiver of a call delays each packet until its playout time, which hides the variation of transit times. A packet that arrives later is lost to the listener.
 //!
-//! A fixed buffer takes the transit time of the first packet and adds its delay, for the whole call. An adaptive buffer plays a packet when 95 % of the packets of the last 2 s would have
+//! A fixed buffer plays each packet the same time after its capture. An adaptive buffer plays a packet when 95 % of the packets of the last 2 s would have
 //! arrived, and 10 ms later; it changes its delay with each packet, as a receiver can that stretches and compresses speech.
 
 use crate::units::{Duration, Instant};
@@ -21,8 +21,8 @@ crate::params! {
     pub struct Params {
         /// Kind of buffer.
         mode: PlayoutMode = PlayoutMode::Adaptive, unit "", source "the default is ours";
-        /// Time that a fixed buffer keeps its first packet.
-        delay: Duration = Duration::from_millis(60), unit "", range Duration::ZERO, Duration::from_secs(10), source "ours: three packets of 20 ms";
+        /// Time from the capture of a packet to its playing by a fixed buffer.
+        delay: Duration = Duration::from_millis(150), unit "", range Duration::ZERO, Duration::from_secs(60), source "ITU-T G.114: up to 150 ms one way, most applications are not affected";
         /// Share of recent packets that an adaptive buffer waits for.
         share: f64 = 0.95, unit "", range 0.0, 1.0, source "ours";
         /// Age up to which packets are recent.
@@ -102,8 +102,8 @@ const REMEMBERED: u64 = 128;
 #[derive(Clone, Debug)]
 pub struct PlayoutBuffer {
     params: Params,
-    /// Transit time that a fixed buffer plays at, from the first packet on.
-    fixed: Option<Duration>,
+    /// The first packet that counts. Numbers below are relative to it.
+    first: u64,
     /// Recent packets of an adaptive buffer: arrival and transit time, in order of arrival, and the transit times in ascending order.
     recent: VecDeque<(Instant, Duration)>,
     sorted: Vec<Duration>,
@@ -122,7 +122,7 @@ impl PlayoutBuffer {
     pub fn new(params: Params) -> PlayoutBuffer {
         PlayoutBuffer {
             params,
-            fixed: None,
+            first: 0,
             recent: VecDeque::new(),
             sorted: Vec::new(),
             counts: PlayoutCounts::default(),
@@ -136,27 +136,45 @@ impl PlayoutBuffer {
 
     /// Packet `number`, captured at `captured`, arrives.
     pub fn receive(&mut self, number: u64, captured: Instant, now: Instant) -> PlayoutFate {
-        if number >= self.next {
-            self.advance(number);
+        let Some(place) = number.checked_sub(self.first) else { return self.play(captured, now).0 };
+        if place >= self.next {
+            self.advance(place);
         }
-        let behind = self.next - 1 - number;
+        let behind = self.next - 1 - place;
         if behind >= REMEMBERED || self.arrived >> behind & 1 == 1 {
             return PlayoutFate::Duplicate;
         }
         self.arrived |= 1 << behind;
 
+        let (fate, delay) = self.play(captured, now);
+        match fate {
+            PlayoutFate::Played(waited) => {
+                self.played |= 1 << behind;
+                self.counts.played += 1;
+                self.counts.waited = self.counts.waited.saturating_add(waited);
+                self.counts.delays = self.counts.delays.saturating_add(delay);
+            }
+            _ => self.counts.late += 1,
+        }
+        fate
+    }
+
+    /// Discards the counters: only packets from number `first` on count from now on. The delay of an adaptive buffer stays.
+    pub fn forget_before(&mut self, first: u64) {
+        self.first = first;
+        (self.counts, self.settled, self.last_lost) = (PlayoutCounts::default(), LossRuns::default(), false);
+        (self.next, self.arrived, self.played) = (0, 0, 0);
+    }
+
+    /// Returns the fate of a packet that arrives now, and the time from its capture to its playing.
+    fn play(&mut self, captured: Instant, now: Instant) -> (PlayoutFate, Duration) {
         let transit = now.saturating_since(captured);
         let delay = self.update_delay(transit, now);
         if transit > delay {
-            self.counts.late += 1;
-            return PlayoutFate::Late(transit.saturating_sub(delay));
+            (PlayoutFate::Late(transit - delay), delay)
+        } else {
+            (PlayoutFate::Played(delay - transit), delay)
         }
-        self.played |= 1 << behind;
-        let waited = delay - transit;
-        self.counts.played += 1;
-        self.counts.waited = self.counts.waited.saturating_add(waited);
-        self.counts.delays = self.counts.delays.saturating_add(delay);
-        PlayoutFate::Played(waited)
     }
 
     /// Returns the counters so far.
@@ -164,11 +182,12 @@ impl PlayoutBuffer {
         self.counts
     }
 
-    /// Returns the losses of a call in which `sent` packets were sent, none of which is still to come. Late packets are lost.
-    pub fn finish(mut self, sent: u64) -> LossRuns {
-        self.settle_before(self.next);
-        self.lose(sent.saturating_sub(self.next));
-        self.settled
+    /// Returns the losses among the first `sent` of the packets that count, none of which is still to come. Late packets are lost.
+    pub fn count_losses(&self, sent: u64) -> LossRuns {
+        let mut all = self.clone();
+        all.settle_before(all.next);
+        all.lose(sent.saturating_sub(all.next));
+        all.settled
     }
 
     /// Makes room for `number`, which is the largest so far.
@@ -207,8 +226,7 @@ impl PlayoutBuffer {
     /// Returns the time from capture to playout for a packet that arrives now, and adds its transit time to the recent ones.
     fn update_delay(&mut self, transit: Duration, now: Instant) -> Duration {
         if self.params.mode == PlayoutMode::Fixed {
-            let Params { delay, .. } = self.params;
-            return *self.fixed.get_or_insert(transit.saturating_add(delay));
+            return self.params.delay;
         }
         while let Some(&(arrived, old)) = self.recent.front() {
             if now.saturating_since(arrived) <= self.params.window {
@@ -245,7 +263,7 @@ mod tests {
         arrivals.sort_unstable();
         let fates = arrivals.into_iter().map(|(now, n)| buffer.receive(n, captured(n), now)).collect();
         let counts = buffer.counts();
-        (fates, counts, buffer.finish(transits.len() as u64))
+        (fates, counts, buffer.count_losses(transits.len() as u64))
     }
 
     fn fixed_buffer(delay: u64) -> Params {
@@ -253,10 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_buffer_plays_what_comes_within_its_delay_of_the_first_packet() {
+    fn a_fixed_buffer_plays_what_comes_within_its_delay() {
         use PlayoutFate::{Late, Played};
-        // the first takes 40 ms and waits 60: playout is 100 ms after capture
-        let (fates, counts, losses) = play(fixed_buffer(60), &[Some(40), Some(100), Some(101), Some(30), None, Some(60)]);
+        let (fates, counts, losses) = play(fixed_buffer(100), &[Some(40), Some(100), Some(101), Some(30), None, Some(60)]);
         assert_eq!(fates, [Played(ms(60)), Played(ms(70)), Played(ms(0)), Late(ms(1)), Played(ms(40))], "in order of arrival");
         assert_eq!((counts.played, counts.late), (4, 1));
         // (60 + 0 + 70 + 40) / 4; each is heard 100 ms after it was said
@@ -299,22 +316,50 @@ mod tests {
 
     #[test]
     fn losses_are_counted_in_order_of_the_packets() {
-        let (_, counts, losses) = play(fixed_buffer(60), &[None, None, Some(40), None, Some(40), Some(40), None, None]);
+        let (_, counts, losses) = play(fixed_buffer(100), &[None, None, Some(40), None, Some(40), Some(40), None, None]);
         assert_eq!((counts.played, losses), (3, LossRuns { packets: 8, lost: 5, runs: 3 }));
         // a number that comes twice counts once
-        let mut buffer = PlayoutBuffer::new(fixed_buffer(60));
+        let mut buffer = PlayoutBuffer::new(fixed_buffer(100));
         let fates = [0, 0, 2, 1, 1].map(|n| buffer.receive(n, Instant::ZERO, Instant::from_millis(40)));
         assert_eq!(fates.map(|fate| fate == PlayoutFate::Duplicate), [false, true, false, false, true]);
-        assert_eq!(buffer.finish(3), LossRuns { packets: 3, lost: 0, runs: 0 });
-        assert_eq!(PlayoutBuffer::new(fixed_buffer(60)).finish(0), LossRuns::default());
-        assert_eq!(PlayoutBuffer::new(fixed_buffer(60)).finish(10), LossRuns { packets: 10, lost: 10, runs: 1 });
+        assert_eq!(buffer.count_losses(3), LossRuns { packets: 3, lost: 0, runs: 0 });
+        assert_eq!(PlayoutBuffer::new(fixed_buffer(100)).count_losses(0), LossRuns::default());
+        assert_eq!(PlayoutBuffer::new(fixed_buffer(100)).count_losses(10), LossRuns { packets: 10, lost: 10, runs: 1 });
         // number 0, then a gap that is longer than what is remembered
-        let mut gap = PlayoutBuffer::new(fixed_buffer(60));
+        let mut gap = PlayoutBuffer::new(fixed_buffer(100));
         for number in [0, 1_000_000_000_000, 999_999_999_999] {
             gap.receive(number, Instant::ZERO, Instant::from_millis(40));
         }
         assert_eq!(gap.receive(1, Instant::ZERO, Instant::from_millis(40)), PlayoutFate::Duplicate);
-        assert_eq!(gap.finish(0), LossRuns { packets: 1_000_000_000_001, lost: 999_999_999_998, runs: 1 });
+        assert_eq!(gap.count_losses(0), LossRuns { packets: 1_000_000_000_001, lost: 999_999_999_998, runs: 1 });
+    }
+
+    #[test]
+    fn only_packets_from_the_first_that_counts_on_are_counted() {
+        let mut buffer = PlayoutBuffer::new(fixed_buffer(100));
+        let receive = |own: &mut PlayoutBuffer, number: u64, transit: u64| {
+            let captured = Instant::from_millis(20 * number);
+            own.receive(number, captured, captured + ms(transit))
+        };
+        for number in [0, 1, 3] {
+            receive(&mut buffer, number, 40);
+        }
+        // of ten packets, 5 to 9 count: 4 comes late and 2 never, 6 comes late, 8 and 9 never
+        buffer.forget_before(5);
+        assert_eq!(receive(&mut buffer, 4, 130), PlayoutFate::Late(ms(30)));
+        for (number, transit) in [(5, 90), (7, 70), (6, 110)] {
+            receive(&mut buffer, number, transit);
+        }
+        let counts = buffer.counts();
+        assert_eq!((counts.played, counts.late, counts.compute_added_delay()), (2, 1, ms(20)));
+        assert_eq!(buffer.count_losses(5), LossRuns { packets: 5, lost: 3, runs: 2 });
+    }
+
+    #[test]
+    fn a_buffer_without_delay_plays_nothing_that_takes_time() {
+        let (fates, counts, losses) = play(fixed_buffer(0), &[Some(1), Some(0), Some(2)]);
+        assert_eq!(fates, [PlayoutFate::Late(ms(1)), PlayoutFate::Played(ms(0)), PlayoutFate::Late(ms(2))]);
+        assert_eq!((counts.late, losses), (2, LossRuns { packets: 3, lost: 2, runs: 2 }));
     }
 
     #[test]

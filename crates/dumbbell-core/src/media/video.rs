@@ -45,8 +45,6 @@ crate::params! {
         intra: u32 = 37_500, unit "bytes", range 1_u32, 100_000_000_u32, source "draft-huitema-ccwg-c4-test-02, smaller stream";
         /// Size of the others.
         predicted: u32 = 3_750, unit "bytes", range 1_u32, 100_000_000_u32, source "draft-huitema-ccwg-c4-test-02, smaller stream";
-        /// Times at which the parts of a frame are sent.
-        spacing: FrameSpacing = FrameSpacing::AtOnce, unit "", source "ours";
     }
 }
 
@@ -62,6 +60,11 @@ impl FixedSource {
     /// A source whose first frame is captured at `start`.
     pub fn new(params: FixedParams, start: Instant) -> FixedSource {
         FixedSource { params, started: start, next: 0 }
+    }
+
+    /// Captures the next frame at `now`, and the others after it.
+    pub fn restart(&mut self, now: Instant) {
+        (self.started, self.next) = (now, 0);
     }
 
     /// Returns when the next frame is captured. The n-th frame follows the first by n / `frame_rate` exactly, rounded down to the nanosecond.
@@ -83,61 +86,6 @@ impl FixedSource {
         };
         self.next += 1;
         frame
-    }
-}
-
-/// Events of a sender of frames over datagrams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SenderEvent {
-    /// A frame is captured: its parts follow.
-    Captured(VideoFrame),
-    /// A part is sent.
-    Sent(FramePart),
-}
-
-/// Sends the frames of the fixed source in datagrams, whatever happens to them.
-#[derive(Clone, Debug)]
-pub struct FrameSender {
-    source: FixedSource,
-    payload: u16,
-    /// The frame that is being sent: its number, bytes left, when the next part is sent, and the time between parts.
-    frame: u64,
-    left: u32,
-    next_part: Instant,
-    gap: Duration,
-}
-
-impl FrameSender {
-    /// A sender whose datagrams have at most `payload` bytes of a frame, 1 or more.
-    pub fn new(params: FixedParams, payload: u16, start: Instant) -> FrameSender {
-        let source = FixedSource::new(params, start);
-        FrameSender { source, payload: payload.max(1), frame: 0, left: 0, next_part: Instant::NEVER, gap: Duration::ZERO }
-    }
-
-    /// Returns when [`FrameSender::poll`] has an event.
-    pub fn next_timer(&self) -> Instant {
-        self.next_part.min(self.source.next_capture())
-    }
-
-    /// Returns the next event that is due. To be called until it returns `None`.
-    pub fn poll(&mut self, now: Instant) -> Option<SenderEvent> {
-        if self.next_part <= now {
-            let bytes = self.left.min(u32::from(self.payload));
-            self.left -= bytes;
-            self.next_part = if self.left > 0 { self.next_part.saturating_add(self.gap) } else { Instant::NEVER };
-            return Some(SenderEvent::Sent(FramePart { frame: self.frame, bytes: bytes as u16 }));
-        }
-        if self.source.next_capture() > now {
-            return None;
-        }
-        let frame = self.source.capture();
-        let parts = u64::from(frame.bytes.div_ceil(u32::from(self.payload)));
-        self.gap = match self.source.params.spacing {
-            FrameSpacing::AtOnce => Duration::ZERO,
-            FrameSpacing::Paced => (self.source.next_capture() - frame.captured) / parts,
-        };
-        (self.frame, self.left, self.next_part) = (frame.number, frame.bytes, frame.captured);
-        Some(SenderEvent::Captured(frame))
     }
 }
 
@@ -371,30 +319,6 @@ mod tests {
         assert_eq!(frames[..30].iter().map(|frame| frame.bytes).sum::<u32>(), 146_250);
         assert!((0..60).all(|n| frames[n].is_predicted == (n % 30 != 0) && frames[n].group == n as u64 / 30));
         assert_eq!((frames[30].captured, frames[31].captured), (instant(2_000), Instant(2_033_333_333)));
-    }
-
-    #[test]
-    fn parts_are_sent_at_once_or_over_the_interval() {
-        for (spacing, gap) in [(FrameSpacing::AtOnce, 0), (FrameSpacing::Paced, 1_041_666)] {
-            let mut sender = FrameSender::new(FixedParams { spacing, ..FixedParams::default() }, 1_200, Instant::ZERO);
-            let mut sent = Vec::new();
-            while sender.next_timer() < Instant(33_333_333) {
-                let now = sender.next_timer();
-                while let Some(event) = sender.poll(now) {
-                    sent.extend(match event {
-                        SenderEvent::Sent(part) => Some((now, part.bytes)),
-                        SenderEvent::Captured(frame) => {
-                            assert_eq!((frame.number, now), (0, Instant::ZERO));
-                            None
-                        }
-                    });
-                }
-            }
-            // 31 parts of 1,200 B and one of 300 B; 33,333,333 ns / 32 = 1,041,666 ns
-            let expected = (0..32).map(|n| (Instant(n * gap), if n < 31 { 1_200 } else { 300 }));
-            assert!(sent.into_iter().eq(expected));
-            assert_eq!(sender.next_timer(), Instant(33_333_333));
-        }
     }
 
     fn statistical(set: impl FnOnce(&mut StatisticalParams)) -> StatisticalSource {

@@ -1,4 +1,6 @@
 //! A viewer of video: assembles frames at the receiver, shows them in order, and counts late and missing frames and freezes.
+//!
+//! All times are on the clock of the sender.
 
 use super::video::{FramePart, VideoFrame};
 use crate::histogram::Histogram;
@@ -8,7 +10,7 @@ use std::collections::VecDeque;
 crate::params! {
     /// Parameters of a viewer.
     pub struct ViewerParams {
-        /// Time from capture from which on a frame is late.
+        /// A frame that is shown later than this after its capture is late.
         late: Duration = Duration::from_millis(250), unit "", range Duration::from_millis(1), Duration::from_secs(60), source "draft-huitema-ccwg-c4-test-02: lateness from which on the second stream is cancelled";
         /// Time between two pictures from which on the video is frozen.
         freeze: Duration = Duration::from_millis(200), unit "", range Duration::from_millis(1), Duration::from_secs(60), source "ours: six frames of 30 per second";
@@ -20,7 +22,7 @@ crate::params! {
 pub struct VideoQuality {
     /// Times from the capture of a frame to the arrival of its last byte, of all complete frames.
     pub delays: Histogram,
-    /// Complete frames that were late.
+    /// Frames that were shown late.
     pub late: u64,
     /// Frames that were shown.
     pub shown: u64,
@@ -48,6 +50,8 @@ pub struct Viewer {
     /// Frames from number `first` on.
     pending: VecDeque<PendingFrame>,
     first: u64,
+    /// The first frame that counts.
+    counts_from: u64,
     last_picture: Option<Instant>,
 }
 
@@ -55,7 +59,7 @@ impl Viewer {
     /// A viewer without frames.
     pub fn new(params: ViewerParams) -> Viewer {
         let (quality, pending) = (VideoQuality::default(), VecDeque::new());
-        Viewer { params, quality, pending, first: 0, last_picture: None }
+        Viewer { params, quality, pending, first: 0, counts_from: 0, last_picture: None }
     }
 
     /// The next frame, in order of numbers, is captured at the sender. The viewer cannot know this: its measurement can.
@@ -75,43 +79,51 @@ impl Viewer {
         if is_complete || frame.missing > 0 {
             return;
         }
-        let delay = now.saturating_since(frame.captured);
-        self.quality.delays.record(delay);
-        self.quality.late += u64::from(delay > self.params.late);
+        if part.frame >= self.counts_from {
+            self.quality.delays.record(now.saturating_since(frame.captured));
+        }
         if !is_predicted {
             // gives up all frames before one that needs none of them
             self.pending.drain(..place);
+            self.quality.missing += part.frame.saturating_sub(self.first.max(self.counts_from));
             self.first = part.frame;
-            self.quality.missing += place as u64;
         }
-        while self.pending.front().is_some_and(|next| next.missing == 0) {
+        while let Some(next) = self.pending.front().filter(|next| next.missing == 0) {
+            if self.first >= self.counts_from {
+                self.quality.shown += 1;
+                self.quality.late += u64::from(now.saturating_since(next.captured) > self.params.late);
+            }
             self.pending.pop_front();
             self.first += 1;
-            self.quality.shown += 1;
-            self.note_picture(now);
+            note_picture(&mut self.quality, &self.params, self.last_picture.replace(now), now);
         }
     }
 
-    /// Returns the counters so far.
-    pub fn quality(&self) -> &VideoQuality {
-        &self.quality
+    /// Discards the counters at `now`: only frames that are captured from now on count, and only what is left of a freeze.
+    pub fn forget(&mut self, now: Instant) {
+        self.quality = VideoQuality::default();
+        self.counts_from = self.first + self.pending.len() as u64;
+        self.last_picture = self.last_picture.map(|last| last.max(now));
     }
 
-    /// Ends at `now`: returns the counters, with all frames missing that were not shown.
-    pub fn finish(mut self, now: Instant) -> VideoQuality {
-        self.quality.missing += self.pending.len() as u64;
-        self.note_picture(now);
-        self.quality
+    /// Returns the counters at `now`. A frame that is not shown is missing if it would be late by now; of younger ones nothing is known. The picture that is seen
+    /// now is the last one.
+    pub fn assess(&self, now: Instant) -> VideoQuality {
+        let mut quality = self.quality.clone();
+        let is_over = |frame: &PendingFrame| now.saturating_since(frame.captured) > self.params.late;
+        let counted = (self.first..).zip(&self.pending).filter(|(number, _)| *number >= self.counts_from);
+        quality.missing += counted.filter(|(_, frame)| is_over(frame)).count() as u64;
+        note_picture(&mut quality, &self.params, self.last_picture, now);
+        quality
     }
+}
 
-    /// A picture appears, or the video ends.
-    fn note_picture(&mut self, now: Instant) {
-        let gap = now.saturating_since(self.last_picture.unwrap_or(now));
-        if gap > self.params.freeze {
-            self.quality.freezes += 1;
-            self.quality.frozen += gap;
-        }
-        self.last_picture = Some(now);
+/// A picture appears at `now`, or the video ends; `last` is the time of the one before.
+fn note_picture(quality: &mut VideoQuality, params: &ViewerParams, last: Option<Instant>, now: Instant) {
+    let gap = now.saturating_since(last.unwrap_or(now));
+    if gap > params.freeze {
+        quality.freezes += 1;
+        quality.frozen += gap;
     }
 }
 
@@ -144,7 +156,7 @@ mod tests {
             }
             viewer.receive(FramePart { frame: number, bytes: 1_500 }, instant(time));
         }
-        viewer.finish(instant(end))
+        viewer.assess(instant(end))
     }
 
     #[test]
@@ -175,8 +187,12 @@ mod tests {
     #[test]
     fn a_video_that_never_appears_is_frozen_from_its_first_frame_on() {
         let quality = watch(30, &[(2_999, 0)], 3_000);
-        assert_eq!((quality.shown, quality.missing, quality.freezes, quality.frozen), (0, 30, 1, ms(3_000)));
-        assert_eq!(Viewer::new(ViewerParams::default()).finish(instant(5_000)).freezes, 0);
+        assert_eq!(
+            (quality.shown, quality.missing, quality.freezes, quality.frozen),
+            (0, 28, 1, ms(3_000)),
+            "of two nothing is known"
+        );
+        assert_eq!(Viewer::new(ViewerParams::default()).assess(instant(5_000)).freezes, 0);
     }
 
     #[test]
@@ -188,8 +204,37 @@ mod tests {
                 viewer.receive(FramePart { frame: n, bytes: 1_000 }, instant(100 * n + 30));
             }
         }
-        let quality = viewer.finish(instant(430));
+        let quality = viewer.assess(instant(430));
         assert_eq!((quality.shown, quality.missing, quality.freezes), (4, 1, 0), "130 to 330 ms are not more than 200 ms");
+    }
+
+    #[test]
+    fn a_frame_that_waits_for_the_one_before_it_is_late_when_it_is_shown() {
+        // frame 1 is complete 300 ms after its capture, and frame 2, which was there after 40 ms, is shown with it
+        let quality = watch(3, &[(20, 0), (40, 0), (220, 2), (240, 2), (300, 1), (400, 1)], 420);
+        assert_eq!((quality.shown, quality.late, quality.delays.max()), (3, 1, ms(300)));
+    }
+
+    #[test]
+    fn frames_from_before_the_measured_time_do_not_count() {
+        let mut viewer = Viewer::new(ViewerParams::default());
+        let all_of = |n: u64| FramePart { frame: n, bytes: 1_000 };
+        for n in 0..6 {
+            viewer.expect(&VideoFrame { is_predicted: false, ..frame(n, n, 1_000, instant(100 * n)) });
+            if n == 3 {
+                // frame 0 was shown, and 1 to 3 are under way
+                viewer.forget(instant(350));
+            }
+            if n == 0 {
+                viewer.receive(all_of(n), instant(30));
+            }
+        }
+        // frame 3 gives up 1 and 2, which do not count either; the freeze since 350 ms does
+        viewer.receive(all_of(3), instant(580));
+        viewer.receive(all_of(5), instant(600));
+        let quality = viewer.assess(instant(610));
+        assert_eq!((quality.shown, quality.missing, quality.delays.total()), (1, 1, 1), "5 is shown and 4 given up");
+        assert_eq!((quality.freezes, quality.frozen), (1, ms(230)));
     }
 
     proptest! {

@@ -247,6 +247,12 @@ impl<N: Topology> Engine<N> {
                     }
                     self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
                 }
+                AnyApp::Media(protocol) => {
+                    let flow = DatagramFlow::new(self.next_number, protocol, false, one.params.base_rtt, None).with_reports();
+                    let transport = Transport::Datagrams(Box::new(flow));
+                    self.add_app_endpoint(one, app as u32, StreamDirection::Response, transport, (start, stop));
+                    self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
+                }
             }
         }
     }
@@ -294,7 +300,10 @@ impl<N: Topology> Engine<N> {
 
     /// The timer of the endpoint in `slot` has fired: user `app` hears what has arrived there, and does what is due.
     pub(super) fn serve_user(&mut self, app: u32, slot: u32, now: Instant) {
-        let Transport::Stream(stream) = &self.arena.get(slot).transport else { return };
+        let Transport::Stream(stream) = &self.arena.get(slot).transport else {
+            self.arena.get_mut(slot).look_at = Instant::NEVER;
+            return;
+        };
         let StreamPlace { connection, way, .. } = stream.place;
         let Engine { apps, arena, net, measures, config, classes, host, next_number, .. } = self;
         let AppUser { streams: Some(StreamUser { streams, open }), first, stop } = &mut apps[app as usize] else { return };
@@ -351,6 +360,9 @@ impl<N: Topology> Engine<N> {
         self.measures.apps.begin_endpoint(number, endpoint.result(&counters, now), now);
         endpoint.samples = Samples::default();
         endpoint.transport.forget_samples();
+        if let Transport::Datagrams(flow) = &mut endpoint.transport {
+            flow.begin_figures(now);
+        }
     }
 
     /// The measured time of the endpoint in `slot` of user `app` is over. One that never opened is not a member of its class.
@@ -367,7 +379,7 @@ impl<N: Topology> Engine<N> {
         let result = FlowResult { transit, ..endpoint.result(&counters, now) };
         let transport = &endpoint.transport;
         let figures = |fate| match transport {
-            Transport::Datagrams(flow) => flow.figures(fate),
+            Transport::Datagrams(flow) => flow.figures(fate, now),
             _ => Vec::new(),
         };
         let result = measures.apps.finish_endpoint((number, app, way), result, figures);

@@ -69,6 +69,8 @@ pub struct DatagramFlow {
     protocol: Box<dyn Protocol>,
     /// Whether it is a transport, which reports its state.
     is_transport: bool,
+    /// Whether each answer is to one packet, whose number it has.
+    is_echo: bool,
     slot: u32,
     /// Packets sent.
     pub sent: u64,
@@ -150,8 +152,10 @@ const CALLS: u32 = 10_000;
 impl DatagramFlow {
     /// `protocol` in `slot`, which has not begun.
     pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Duration, size: Option<u64>) -> DatagramFlow {
+        let is_transport = protocol.stats().is_some();
         DatagramFlow {
-            is_transport: protocol.stats().is_some(),
+            is_transport,
+            is_echo: !is_transport,
             protocol,
             slot,
             sent: 0,
@@ -170,9 +174,19 @@ impl DatagramFlow {
         }
     }
 
-    /// Returns the values of the measures of an application, whose packets had this `fate`.
-    pub fn figures(&self, fate: PacketFate) -> Vec<f64> {
-        self.protocol.figures(fate)
+    /// Lets the receiver report to the sender: an answer is not to one packet.
+    pub fn with_reports(self) -> DatagramFlow {
+        DatagramFlow { is_echo: false, answers: Some(Box::default()), ..self }
+    }
+
+    /// Returns the values of the measures of an application until `now`, whose packets had this `fate`.
+    pub fn figures(&self, fate: PacketFate, now: Instant) -> Vec<f64> {
+        self.protocol.figures(fate, now)
+    }
+
+    /// The measured time of an application begins.
+    pub fn begin_figures(&mut self, now: Instant) {
+        self.protocol.forget(now);
     }
 
     /// When either end has something to do.
@@ -248,7 +262,7 @@ impl Connection for DatagramFlow {
                 break;
             }
             let fresh = self.is_transport.then_some(&mut self.fresh);
-            let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
+            let answers = self.answers.as_deref_mut().filter(|_| self.is_echo);
             let awaited = answers.map(|answers| &mut answers.awaited);
             self.protocol.on_timer(now, &mut DatagramPort { port, slot: self.slot, now, sent: &mut self.sent, fresh, awaited });
         }
@@ -362,7 +376,7 @@ impl Connection for DatagramFlow {
         let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
         let Some(stats) = self.protocol.stats() else {
             let samples = answers.map_or(Samples::default(), |answers| answers.samples);
-            let due = answers.map(|answers| answers.due(now));
+            let due = answers.filter(|_| self.is_echo).map(|answers| answers.due(now));
             return FlowResult {
                 due,
                 samples,
@@ -401,7 +415,6 @@ impl Connection for DatagramFlow {
 
     fn forget_samples(&mut self) {
         self.transit.forget();
-        self.protocol.forget();
         if let Some(answers) = &mut self.answers {
             (answers.samples, answers.rtts) = (Samples::default(), Some(CompactHistogram::default()));
         }
