@@ -530,8 +530,8 @@ mod tests {
         assert_eq!(down.figures(PacketFate::default(), Instant::ZERO)[1..], [0.0, 0.0]);
         up.forget(Instant::ZERO);
         control.control(make_instant(300), MS(10), [0, 500_000]);
-        let figures = up.figures(PacketFate::default(), Instant::ZERO);
-        assert!((figures[0] - 18.0).abs() < 1e-9 && figures[1].is_nan() && figures[2] == 0.0);
+        let later = up.figures(PacketFate::default(), Instant::ZERO);
+        assert!((later[0] - 18.0).abs() < 1e-9 && later[1].is_nan() && later[2] == 0.0);
     }
 
     #[test]

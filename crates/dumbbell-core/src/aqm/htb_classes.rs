@@ -470,21 +470,22 @@ mod tests {
             ..Params::default()
         };
         // 4 and 8 of 20 Mbit/s; the other 8 by the quanta of 50,000 and 100,000 bytes
-        let (mut state, mut log) = classes(both.clone());
-        close(share(&mut state, &mut log, &[1, 2]), [4.0 + 8.0 / 3.0, 8.0 + 16.0 / 3.0, 0.0]);
+        let of = |params, flows: &[u32]| {
+            let (mut state, mut log) = classes(params);
+            (share(&mut state, &mut log, flows), state.counters())
+        };
+        close(of(both.clone(), &[1, 2]).0, [4.0 + 8.0 / 3.0, 8.0 + 16.0 / 3.0, 0.0]);
         // equal quanta
-        let (mut state, mut log) = classes(Params { quantum1: Some(3_000), quantum2: Some(3_000), ..both.clone() });
-        close(share(&mut state, &mut log, &[1, 2]), [8.0, 12.0, 0.0]);
-        let counted: Vec<u64> = state.counters().into_iter().map(|one| one.1).collect();
+        let equal = of(Params { quantum1: Some(3_000), quantum2: Some(3_000), ..both.clone() }, &[1, 2]);
+        close(equal.0, [8.0, 12.0, 0.0]);
+        let counted: Vec<u64> = equal.1.into_iter().map(|one| one.1).collect();
         // 500 and 1000 packets of 1000 B a second by themselves
         assert!((495..=505).contains(&counted[0]) && (495..=505).contains(&counted[1]), "{counted:?}");
         assert!((995..=1005).contains(&counted[2]) && (495..=505).contains(&counted[3]), "{counted:?}");
         // alone, a class gets its ceiling
-        let (mut state, mut log) = classes(Params { ceil1: Some(MBIT(15)), ..both.clone() });
-        close(share(&mut state, &mut log, &[1]), [15.0, 0.0, 0.0]);
+        close(of(Params { ceil1: Some(MBIT(15)), ..both.clone() }, &[1]).0, [15.0, 0.0, 0.0]);
         // and without one its rate
-        let (mut state, mut log) = classes(Params { ceil1: None, ..both });
-        close(share(&mut state, &mut log, &[1, 2]), [4.0, 16.0, 0.0]);
+        close(of(Params { ceil1: None, ..both }, &[1, 2]).0, [4.0, 16.0, 0.0]);
     }
 
     #[test]
@@ -504,8 +505,8 @@ mod tests {
         let (mut state, mut log) = classes(params.clone());
         // class 2 up to its ceiling, class 3 the rest above the 2 Mbit/s of class 1
         close(share(&mut state, &mut log, &[1, 2, 3]), [2.0, 12.0, 6.0]);
-        let (mut state, mut log) = classes(params);
-        close(share(&mut state, &mut log, &[1, 2]), [8.0, 12.0, 0.0]);
+        let (mut other, mut other_log) = classes(params);
+        close(share(&mut other, &mut other_log, &[1, 2]), [8.0, 12.0, 0.0]);
     }
 
     #[test]
@@ -552,11 +553,12 @@ mod tests {
         }
         state.enqueue(Packet { flow: 2, ..packet(0, Ecn::NotEct) }, Instant::ZERO, &mut log);
         assert_eq!((state.packets(), log.queue.drops_overflow), (4, 2));
-        let (mut state, mut log) = classes(Params { queue1: ClassQueue::FqCodel, limit: Some(3), ..Params::default() });
+        let fair = Params { queue1: ClassQueue::FqCodel, limit: Some(3), ..Params::default() };
+        let (mut other, mut other_log) = classes(fair);
         for seq in 0..5 {
-            state.enqueue(Packet { flow: 1, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, &mut log);
+            other.enqueue(Packet { flow: 1, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, &mut other_log);
         }
-        assert!(state.packets() <= 3 && state.packets() as u64 + log.queue.drops_overflow == 5);
+        assert!(other.packets() <= 3 && other.packets() as u64 + other_log.queue.drops_overflow == 5);
     }
 
     #[test]

@@ -359,12 +359,12 @@ mod tests {
         arrive(&mut state, &mut log, 1, 100);
         // 64 packets of 1500 B at 120 Mbit/s take 6400 us, 36 take 3600
         assert_eq!(serve(&mut state, &mut log, Instant::from_millis(100)), [(1, 64, 0), (1, 36, 6_500)]);
-        let (mut state, mut log) = access_point(Params::default());
-        arrive(&mut state, &mut log, 1, 50);
-        arrive(&mut state, &mut log, 9, 4);
+        let (mut other, mut other_log) = access_point(Params::default());
+        arrive(&mut other, &mut other_log, 1, 50);
+        arrive(&mut other, &mut other_log, 9, 4);
         // 39 packets take 3900 us, and a full frame of 1514 B would take 100.9 more; at 6 Mbit/s a packet takes 2000, so that one alone fits
         let (both, slow): (Vec<_>, Vec<_>) =
-            serve(&mut state, &mut log, Instant::from_millis(100)).into_iter().partition(|one| one.0 == 1);
+            serve(&mut other, &mut other_log, Instant::from_millis(100)).into_iter().partition(|one| one.0 == 1);
         assert_eq!(both.iter().map(|one| one.1).collect::<Vec<_>>(), [39, 11]);
         assert_eq!(slow.iter().map(|one| one.1).collect::<Vec<_>>(), [1, 1, 1, 1]);
     }

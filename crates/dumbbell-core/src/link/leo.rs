@@ -241,11 +241,11 @@ mod tests {
             let params = Params { terminal, ..Params::default() };
             State::new(params, &LinkContext { rate: Rate::from_mbit(100), seed, run_seed })
         };
-        let satellites = |mut link: State| -> Vec<Satellite> {
+        let satellites = |mut one: State| -> Vec<Satellite> {
             (0..200)
                 .map(|_| {
-                    let with = link.with;
-                    link.go_to(with.ends);
+                    let with = one.with;
+                    one.go_to(with.ends);
                     with
                 })
                 .collect()

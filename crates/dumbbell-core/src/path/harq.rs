@@ -116,7 +116,7 @@ mod tests {
         let params = Params { error_rate: 0.0, ..Params::default() };
         // slots end at 200, 700, 1200 us; a packet at the end of a slot is in the next one
         let times = [0, 199, 200, 300, 699, 1_100].map(Instant::from_micros);
-        let seen = drive(&mut path(AnyStage::Harq(stage(params, 200))), times.into_iter());
+        let seen = drive(&mut path(AnyStage::Harq(stage(params, 200))), times);
         let left: Vec<u64> = seen.arrived.iter().map(|one| one.0 .0 / 1000).collect();
         assert_eq!(left, [200, 200, 700, 700, 700, 1_200]);
     }
