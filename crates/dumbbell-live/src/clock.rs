@@ -20,9 +20,14 @@ impl MonotonicClock {
         MonotonicClock { started: nanoseconds(ClockId::CLOCK_MONOTONIC) }
     }
 
-    /// The time since the start.
+    /// A run that starts when the clock of the system is at `time`, ns.
+    pub fn started_at(time: u64) -> MonotonicClock {
+        MonotonicClock { started: time }
+    }
+
+    /// The time since the start; zero before it.
     pub fn now(&self) -> Instant {
-        Instant(nanoseconds(ClockId::CLOCK_MONOTONIC) - self.started)
+        Instant(nanoseconds(ClockId::CLOCK_MONOTONIC).saturating_sub(self.started))
     }
 
     /// How wall-clock times are turned into times of the run, as the two clocks stand now.
