@@ -26,7 +26,7 @@ pub struct UserArrival {
     pub connections: usize,
 }
 
-/// One way of a connection of a user, or of its datagrams, numbered behind all flows.
+/// One way of a connection of a user, or of its datagrams, numbered behind `[[flows]]` and `[[udp]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppEndpoint {
     /// Number of the user.

@@ -9,7 +9,7 @@ mod plan;
 mod report;
 mod streams;
 
-pub use self::plan::{Host, UserPlan, Plan};
+pub use self::plan::{Host, Plan, UserPlan};
 
 use self::datagrams::DatagramUser;
 use self::report::Report;
@@ -26,11 +26,14 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Duration as StdDuration;
 
 /// Port of the first sender of a guest; a server's port is this and the number of its responses.
 const FIRST_PORT: u32 = 10_000;
+/// Bytes per read; the kernel discards them.
+const READ: usize = 1 << 20;
 /// What an event of the timer carries.
 const TIMER: u64 = u64::MAX;
 /// Sockets of a connection, in what an event carries.
@@ -86,6 +89,8 @@ struct Surface {
     epoll: Epoll,
     report: Report,
     entered: String,
+    /// Room for what is read and not looked at.
+    room: Vec<MaybeUninit<u8>>,
 }
 
 impl Surface {
@@ -114,8 +119,12 @@ struct Users {
 
 impl Users {
     fn new(config: &RunConfig, plans: &[UserPlan], started: u64) -> io::Result<Users> {
-        let mut surface =
-            Surface { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?, report: Report::default(), entered: String::new() };
+        let mut surface = Surface {
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            report: Report::default(),
+            entered: String::new(),
+            room: vec![MaybeUninit::uninit(); READ],
+        };
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         surface.epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         let seed = config.run.seed;
@@ -190,6 +199,7 @@ impl Users {
         let mut poll = Instant::ZERO + SAMPLE_INTERVAL;
         let mut is_over = false;
         let mut events = [EpollEvent::empty(); 256];
+        self.clock.wait_for_start()?;
         loop {
             let now = self.clock.now();
             if !is_over && now >= poll.min(end) {

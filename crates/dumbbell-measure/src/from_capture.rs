@@ -236,6 +236,11 @@ impl Replay<'_> {
         self.config.flows.len() + self.config.udp.len()
     }
 
+    /// The number of the first short flow.
+    fn first_short(&self) -> usize {
+        self.count_listed() + self.apps.endpoints.len()
+    }
+
     /// Class, base RTT and route of flow `number`.
     fn flow_path(&self, number: usize) -> (u16, Duration, &Route) {
         let flows = self.config.flows.len();
@@ -250,7 +255,7 @@ impl Replay<'_> {
             let one = &self.config.apps[app as usize];
             return (self.classes.of_app[app as usize][way.index()], one.params.base_rtt, one.route(way));
         }
-        let process = self.schedule.web[number - self.count_listed()].process;
+        let process = self.schedule.web[number - self.first_short()].process;
         let web = &self.config.web[process];
         (self.classes.of_web[process], web.params.base_rtt, &web.route)
     }
@@ -510,7 +515,7 @@ impl Replay<'_> {
         if start < self.config.measured_from() || self.first_flagged(number, sampled::START).is_none() {
             return;
         }
-        let size = self.schedule.web[number - self.count_listed()].size;
+        let size = self.schedule.web[number - self.first_short()].size;
         let completion = result.completion;
         self.measures.short_flows.add(ShortFlow { number: number as u32, class, size, start, completion, base_rtt });
         let totals: &mut Totals = &mut self.measures.short_totals[usize::from(class)];
@@ -531,8 +536,7 @@ impl Replay<'_> {
             {
                 agenda.push((start.time + ahead, CaptureEvent::Started(flow)));
             }
-            let is_short = (self.count_listed()..self.count_listed() + self.schedule.web.len()).contains(&(flow as usize));
-            if from > Instant::ZERO && !is_short {
+            if from > Instant::ZERO && (flow as usize) < self.first_short() {
                 agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
             agenda.push((end + ahead, CaptureEvent::Flow { flow, over: true }));
@@ -567,8 +571,8 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     }
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
     let apps = CapturedApps::read(&config, &schedule, captured.apps)?;
-    let of_apps = config.flows.len() + config.udp.len() + schedule.web.len();
-    let senders = of_apps + apps.endpoints.len();
+    let of_apps = config.flows.len() + config.udp.len();
+    let senders = of_apps + apps.endpoints.len() + schedule.web.len();
     let mut samples: Vec<Vec<CapturedSample>> = vec![Vec::new(); senders];
     for record in captured.samples.chunks_exact(SAMPLE_BYTES) {
         let sample = CapturedSample::read(record);

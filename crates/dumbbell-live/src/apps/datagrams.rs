@@ -267,7 +267,7 @@ impl DatagramUser {
             let mut control = cmsg_space!(u8);
             let mut parts = [IoSliceMut::new(&mut head)];
             let flags = MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
-            let found = recvmsg::<()>(self.sockets[end.index()].as_raw_fd(), &mut parts, Some(&mut control), flags);
+            let found = recvmsg::<()>(self.sockets[end.index()].as_raw_fd(), &mut parts, Some(&mut control[..]), flags);
             let tos = match found {
                 Ok(message) => message.cmsgs()?.find_map(|one| match one {
                     ControlMessageOwned::Ipv4Tos(tos) => Some(tos),

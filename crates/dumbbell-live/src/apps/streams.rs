@@ -17,8 +17,6 @@ use std::os::fd::AsFd;
 
 /// Bytes per write to a socket at the most: what fits is taken at once.
 const WRITE: usize = 1 << 20;
-/// Bytes per read; the kernel discards them.
-const READ: usize = 1 << 20;
 static ZEROS: [u8; WRITE] = [0; WRITE];
 
 /// What goes one way.
@@ -90,7 +88,7 @@ fn set_up(socket: &Socket, plan: &UserPlan) -> io::Result<()> {
     let cc = plan.cc.as_deref().unwrap_or("cubic");
     socket.set_tcp_congestion(cc.as_bytes())?;
     let got = socket.tcp_congestion()?;
-    if got.strip_suffix(b"\0").unwrap_or(&got).split(|&byte| byte == 0).next() != Some(cc.as_bytes()) {
+    if got.split(|&byte| byte == 0).next() != Some(cc.as_bytes()) {
         return Err(io::Error::other(format!("app.cc: asked {cc}, got {}", String::from_utf8_lossy(&got))));
     }
     socket.set_tos_v4(plan.tos)?;
@@ -231,11 +229,11 @@ impl StreamUser {
         };
         let one = &mut self.connections[connection];
         if let Some(socket) = &one.sockets[end.index()] {
-            one.ways[way.index()].received += take_all(socket)?;
+            one.ways[way.index()].received += take_all(socket, &mut surface.room)?;
         }
         loop {
             let StreamWay { received, ends, .. } = &mut self.connections[connection].ways[way.index()];
-            let Some(bytes) = ends.front().copied().filter(|end| end <= received) else { break };
+            let Some(bytes) = ends.front().copied().filter(|place| *place <= *received) else { break };
             ends.pop_front();
             let StreamUser { app, machine, writes, .. } = self;
             let outlet = &mut UserOutlet { app: *app, now, writes, report: &mut surface.report };
@@ -290,12 +288,11 @@ fn watch(socket: &Socket, token: Token, surface: &Surface) -> io::Result<()> {
 }
 
 /// Takes all that a socket has received, and returns how many bytes that are.
-fn take_all(socket: &Socket) -> io::Result<u64> {
+fn take_all(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<u64> {
     let mut all = 0;
-    let mut room = vec![MaybeUninit::uninit(); READ];
     loop {
         // TCP throws away what is received with MSG_TRUNC, without copying it (tcp(7))
-        match socket.recv_with_flags(&mut room, libc::MSG_TRUNC) {
+        match socket.recv_with_flags(room, libc::MSG_TRUNC) {
             Ok(0) => return Ok(all),
             Ok(bytes) => all += bytes as u64,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(all),

@@ -49,7 +49,7 @@ struct Arrivals {
 /// Everything that the applications of a run reported.
 #[derive(Clone, Debug, Default)]
 pub struct CapturedApps {
-    /// Both ways of all connections, by number behind all flows.
+    /// Both ways of all connections, by number behind listed flows.
     pub endpoints: Vec<AppEndpoint>,
     arrivals: Vec<Arrivals>,
     begun: Vec<(u32, Instant)>,
@@ -164,21 +164,16 @@ impl CapturedApps {
 }
 
 impl Replay<'_> {
-    /// The first number of an endpoint of an application: they come behind all flows.
-    fn first_app(&self) -> usize {
-        self.count_listed() + self.schedule.web.len()
-    }
-
-    /// The place of flow `number` among the endpoints of applications, if it is one.
+    /// The place of flow `number` among the endpoints of applications, if it is one: they come behind listed flows.
     pub(super) fn app_endpoint(&self, number: usize) -> Option<usize> {
-        number.checked_sub(self.first_app())
+        number.checked_sub(self.count_listed()).filter(|&endpoint| endpoint < self.apps.endpoints.len())
     }
 
     /// The result of an endpoint of an application, which is flow `number`, as [`Replay::result`].
     fn app_result(&mut self, number: usize, sample: Option<&CapturedSample>, now: Instant) -> FlowResult {
         let (ahead, passes_hops) = (self.clock_lead(number), !self.flow_path(number).2.data.is_empty());
         let (at, base_rtt) = (now.saturating_sub(ahead), self.flow_path(number).1);
-        let endpoint = number - self.first_app();
+        let endpoint = number - self.count_listed();
         let sent = sample.map_or(0, |one| u64::from(one.sent));
         if !self.apps.has_datagrams(endpoint) {
             let result = self.result(number, sample, now);
@@ -218,7 +213,7 @@ impl Replay<'_> {
             return;
         }
         let sample = self.first_flagged(number, sampled::END).copied();
-        let endpoint = number - self.first_app();
+        let endpoint = number - self.count_listed();
         let result = self.app_result(number, sample.as_ref(), now);
         let (class, ..) = self.flow_path(number);
         let AppEndpoint { app, way, .. } = self.apps.endpoints[endpoint];
@@ -229,10 +224,143 @@ impl Replay<'_> {
 
     /// The measured time of an endpoint of an application, which is flow `number`, begins.
     pub(super) fn begin_app(&mut self, number: usize, now: Instant) {
-        let endpoint = number - self.first_app();
+        let endpoint = number - self.count_listed();
         let sample = self.last(number, self.config.measured_from()).copied();
         let before = self.app_result(number, sample.as_ref(), now);
         self.measures.apps.begin_endpoint(endpoint, before, now);
         self.apps.forget_delays(endpoint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{measure, Capture, HopCaptures};
+    use super::*;
+    use serde_json::{json, Value};
+
+    fn record(kind: u32, whose: u32, numbers: [u64; 4]) -> Vec<u8> {
+        let head = [kind, whose].into_iter().flat_map(u32::to_le_bytes);
+        head.chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect()
+    }
+
+    fn sample(time_ms: u64, number: u32, flags: u32, (acked, sent): (u64, u32)) -> Vec<u8> {
+        let mut words: Vec<u8> = (time_ms * 1_000_000).to_le_bytes().to_vec();
+        [number, flags, 0, 0, 0, 0].iter().for_each(|word| words.extend(word.to_le_bytes()));
+        words.extend(acked.to_le_bytes());
+        [0, 0, sent, 0, 0, 0].iter().for_each(|word: &u32| words.extend(word.to_le_bytes()));
+        words
+    }
+
+    fn config(app: &Value, from_ms: u64) -> Value {
+        json!({
+            "duration": 1_000_000_000_u64, "bottleneck": {"aqm": {"name": "pfifo"}}, "app": [app],
+            "record": {"from": from_ms * 1_000_000},
+        })
+    }
+
+    fn frame(flow: u32, back: bool, payload: u32) -> CapturedFrame {
+        let len = 66 + payload as u16;
+        CapturedFrame { time: Instant::ZERO, flow, seq: 0, id: 0, len, ecn: Ecn::NotEct, back, payload }
+    }
+
+    fn of(app: &Value) -> CapturedApps {
+        let config = RunConfig::from_json(&config(app, 0)).expect("a configuration");
+        CapturedApps::read(&config, &Schedule::new(&config), &[]).expect("no records")
+    }
+
+    #[test]
+    fn a_segment_belongs_to_the_way_of_its_data_and_acknowledges_the_other() {
+        let apps = of(&json!({"kind": {"name": "pages"}, "cc": {"name": "cubic"}}));
+        let assigned = |flow, back, payload| {
+            let found = apps.assign(3, frame(flow, back, payload));
+            (found.flow, found.back)
+        };
+        // the responses of the second connection are flow 5, its requests flow 6
+        assert_eq!([assigned(5, false, 1448), assigned(5, true, 400)], [(5, false), (6, false)]);
+        assert_eq!([assigned(5, true, 0), assigned(5, false, 0)], [(5, true), (6, true)]);
+        // others than those of applications stay
+        assert_eq!([assigned(2, true, 0), assigned(15, false, 0)], [(2, true), (15, false)]);
+    }
+
+    #[test]
+    fn datagrams_without_payload_of_tcp_are_data_both_ways() {
+        let apps = of(&json!({"kind": {"name": "call"}}));
+        let assigned = |back| apps.assign(0, frame(0, back, 0));
+        assert_eq!((assigned(false).flow, assigned(false).back), (0, false));
+        assert_eq!((assigned(true).flow, assigned(true).back), (1, false));
+    }
+
+    #[test]
+    fn delays_count_in_the_measured_time_and_lost_ones_by_captures() {
+        // base RTT 20 ms: what was sent by 400 ms and arrived by 410 ms came before the measured time
+        let arrival = |at_ms: u64, delay_ms: u64| {
+            record(told::ARRIVAL, 1, [at_ms * 1_000_000, delay_ms * 1_000_000, 142, 0])
+        };
+        let mut apps = [arrival(410, 10), arrival(411, 20), arrival(1009, 40), arrival(1011, 80)].concat();
+        apps.extend(record(told::FIGURE, 0, [1, 0, 0.25_f64.to_bits(), 0]));
+        let samples = [
+            sample(0, 1, sampled::START, (0, 0)),
+            sample(400, 1, sampled::POLL, (100, 1)),
+            sample(1000, 1, sampled::POLL | sampled::END, (200, 3)),
+        ];
+        let captured = Capture {
+            hops: vec![HopCaptures { limit: 100, ..HopCaptures::default() }],
+            samples: &samples.concat(),
+            apps: &apps,
+            started: 0,
+        };
+        let found = measure(&config(&json!({"kind": {"name": "call"}}), 400), &captured).expect("a result");
+        let table = found.tables.apps;
+        let real = |name: &str| table.real(name).expect("a column")[1];
+        // 20 and 40 ms; two datagrams of 100 B in 0.6 s
+        assert_eq!((real("delay_mean_ms"), real("delay_max_ms"), real("late_share")), (30.0, 40.0, 0.25));
+        assert!((real("goodput_mbit") - 2.0 * 800e-6 / 0.6).abs() < 1e-12);
+        assert_eq!((table.int("sent").expect("a column")[1], real("loss_share")), (2, 0.0));
+    }
+
+    #[test]
+    fn loads_and_figures_of_streams_reach_their_tables() {
+        let apps = [
+            record(told::BEGUN, 0, [100_000_000, 0, 0, 0]),
+            record(told::LOAD, 0, [100_000_000, 50_000_000, 9_000, 0]),
+            record(told::BEGUN, 0, [950_000_000, 0, 0, 0]),
+            record(told::FIGURE, 0, [0, 1, 0.5_f64.to_bits(), 0]),
+        ];
+        let samples = [
+            sample(100, 0, sampled::START, (0, 0)),
+            sample(100, 1, sampled::START, (0, 0)),
+            sample(1000, 0, sampled::END, (9_000, 7)),
+            sample(1000, 1, sampled::END, (400, 1)),
+        ];
+        let captured = Capture {
+            hops: vec![HopCaptures { limit: 100, ..HopCaptures::default() }],
+            samples: &samples.concat(),
+            apps: &apps.concat(),
+            started: 0,
+        };
+        let found = measure(&config(&json!({"kind": {"name": "pages"}, "cc": {"name": "cubic"}}), 0), &captured).expect("a result");
+        let (table, loads) = (found.tables.apps, found.tables.app_loads);
+        assert_eq!([table.int("loads_begun"), table.int("loads"), table.int("sent")], [Some(&[2][..]), Some(&[1][..]), Some(&[7][..])]);
+        assert_eq!((loads.real("load_s"), loads.int("size_bytes")), (Some(&[0.05][..]), Some(&[9_000][..])));
+        let figures = [table.real("object_p50_s"), table.real("object_p95_s")].map(|column| column.expect("a column")[0]);
+        assert!(figures[0].is_nan() && figures[1] == 0.5);
+        assert!((table.real("goodput_mbit").expect("a column")[0] - 0.072).abs() < 1e-12);
+    }
+
+    #[test]
+    fn records_of_what_the_run_has_not_are_errors() {
+        let config = RunConfig::from_json(&config(&json!({"kind": {"name": "call"}}), 0)).expect("a configuration");
+        let schedule = Schedule::new(&config);
+        let wrong = [
+            record(told::BEGUN, 1, [0; 4]),
+            record(told::ARRIVAL, 2, [0; 4]),
+            record(told::FIGURE, 0, [2, 0, 0, 0]),
+            record(told::FIGURE, 0, [0, 1, 0, 0]),
+            record(9, 0, [0; 4]),
+        ];
+        for records in wrong {
+            let error = CapturedApps::read(&config, &schedule, &records).expect_err("a stranger");
+            assert!(error.to_string().contains("of application"), "{error}");
+        }
     }
 }

@@ -192,7 +192,7 @@ class Net(GuestPlan):
 
     def list_apps(self) -> Iterator[str]:
         """Yield the guest's line of each user of an application: the server is where a sender of flows would be."""
-        number = sum(len(self.schedule[kind]) for kind in ("flows", "udp", "web"))
+        number = sum(len(self.schedule[kind]) for kind in ("flows", "udp"))
         users = [(f"app[{n}]", one) for n, one in enumerate(self.users) for _ in range(one["count"])]
         for (where, one), (_, connections) in zip(users, self.schedule["app"], strict=True):
             cc = "-" if one["cc"] is None else self.map_control(where, one["cc"])

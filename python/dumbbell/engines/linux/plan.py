@@ -126,8 +126,12 @@ class GuestPlan:
     @property
     def sender_count(self) -> int:
         """How many senders there are."""
-        ends = sum(2 * connections for _, connections in self.schedule["app"])
-        return ends + sum(len(self.schedule[kind]) for kind in ("flows", "udp", "web"))
+        return self.app_ends + sum(len(self.schedule[kind]) for kind in ("flows", "udp", "web"))
+
+    @property
+    def app_ends(self) -> int:
+        """How many senders are of applications: two for each connection, numbered ahead of short flows."""
+        return sum(2 * connections for _, connections in self.schedule["app"])
 
     def make(self) -> None:
         """Put everything together; raises InputError for what has no counterpart."""
@@ -548,6 +552,7 @@ class GuestPlan:
                 f"udp {next(numbers)} {start} {_replace_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson}"
                 f" {self.find_source(one)} {target} {port} {_compute_tos(one)} {answered}",
             )
+        numbers = itertools.count(next(numbers) + self.app_ends)
         processes = [(self.find_tcp_target(f"web[{n}]", one), one) for n, one in enumerate(self.groups["web"])]
         for process, start, size in self.schedule["web"]:
             (target, port, rest), one = processes[process]
