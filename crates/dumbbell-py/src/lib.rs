@@ -407,7 +407,7 @@ struct Hop {
 /// captures when the run began, ns, `apps` what applications reported. Raises ValueError on a bad configuration, RuntimeError if the captures do
 /// not fit together.
 #[pyfunction]
-#[pyo3(signature = (config, *, hops, samples, started, apps=b""))]
+#[pyo3(signature = (config, *, hops, samples, started, apps=None))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's list
 fn from_capture(
     py: Python<'_>,
@@ -415,7 +415,7 @@ fn from_capture(
     hops: Vec<Hop>,
     samples: &[u8],
     started: u64,
-    apps: &[u8],
+    apps: Option<&[u8]>,
 ) -> PyResult<Result> {
     let config = parse(config)?;
     let hops = hops.iter().map(|hop| HopCaptures {
@@ -426,7 +426,7 @@ fn from_capture(
         limit: hop.limit,
         counters: hop.counters.clone(),
     });
-    let captured = Capture { hops: hops.collect(), samples, apps, started };
+    let captured = Capture { hops: hops.collect(), samples, apps: apps.unwrap_or_default(), started };
     let outcome = py.detach(|| measure(&config, &captured)).map_err(|error| match error {
         CaptureError::Config(error) => config_error(error),
         other => PyRuntimeError::new_err(other.to_string()),
