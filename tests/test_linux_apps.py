@@ -1,4 +1,4 @@
-"""Applications on Linux: what the guest's plan says of them, and, where a kernel is built, runs next to the simulator."""
+"""Applications on Linux: the guest's plan of them, and, where a kernel is built, runs next to the simulator."""
 
 import json
 import subprocess

@@ -32,9 +32,9 @@ time ([Run on real Linux in virtual time](linux.md)). Users are the same state m
 draws; on Linux they write into sockets of the kernel.
 
 For pages, the table compares the load times of all pages of {starts} starts; for calls, the one-way delay from the
-server to the client, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is the
-number of pages in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means, over
-starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
+server to the client, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is
+the number of pages in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means,
+over starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
 
 {verdict}
 
@@ -53,7 +53,11 @@ class Side:
     @property
     def mean(self) -> float:
         """The mean of all loads, or over starts."""
-        return fmean(time for of_seed in self.times.values() for time in of_seed) if self.times else fmean(self.means.values())
+        return (
+            fmean(time for of_seed in self.times.values() for time in of_seed)
+            if self.times
+            else fmean(self.means.values())
+        )
 
     @property
     def p95(self) -> float:

@@ -66,13 +66,18 @@ impl Schedule {
             flows: config.flows.iter().enumerate().map(|(index, flow)| flow.start.draw(seed, "start", index)).collect(),
             udp: config.udp.iter().enumerate().map(|(index, udp)| udp.start.draw(seed, "udp start", index)).collect(),
             web: web.into_iter().map(|(_, one)| one).collect(),
-            apps: config.apps.iter().enumerate().map(|(app, one)| UserArrival {
-                at: one.start.draw(seed, "app start", app),
-                connections: match one.spec.build(&AppContext { seed, number: app as u64 }) {
-                    AnyApp::Streams(streams) => streams.connections(),
-                    AnyApp::Datagrams(_) => 1,
-                },
-            }).collect(),
+            apps: config
+                .apps
+                .iter()
+                .enumerate()
+                .map(|(app, one)| UserArrival {
+                    at: one.start.draw(seed, "app start", app),
+                    connections: match one.spec.build(&AppContext { seed, number: app as u64 }) {
+                        AnyApp::Streams(streams) => streams.connections(),
+                        AnyApp::Datagrams(_) => 1,
+                    },
+                })
+                .collect(),
         }
     }
 

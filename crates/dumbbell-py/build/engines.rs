@@ -65,7 +65,10 @@ pub const MEASURING: [&str; 49] = [
 /// Other files that these files name, and why they are not in the hash.
 #[allow(dead_code)] // of the test
 pub const NOT_MEASURING: [(&str, &str); 20] = [
-    ("dumbbell-core/app/mod.rs", "reads parameters of applications, which the run's key has; what users do is in the version of their program"),
+    (
+        "dumbbell-core/app/mod.rs",
+        "reads parameters of applications, which the run's key has; what users do is in the version of their program",
+    ),
     ("dumbbell-core/aqm/mod.rs", "reads parameters of queue disciplines, which the run's key has, and a short flow's hash"),
     ("dumbbell-core/cc/conn.rs", "states of a simulated congestion control, for traces, which captures have not"),
     ("dumbbell-core/cc/exit.rs", "ends of slow start of a simulated congestion control, which captures have not"),

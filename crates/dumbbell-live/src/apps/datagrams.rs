@@ -160,8 +160,7 @@ impl DatagramUser {
         }
         for way in StreamDirection::ALL {
             let own = &self.ways[way.index()];
-            let sample =
-                TcpSample { payload: own.received_bytes, sent: own.sent, timeouts: Some(0), ..TcpSample::default() };
+            let sample = TcpSample { payload: own.received_bytes, sent: own.sent, timeouts: Some(0), ..TcpSample::default() };
             report.sample(self.number + way.index() as u32, flags, time, Some(&sample));
         }
     }
@@ -241,7 +240,10 @@ impl DatagramUser {
         let payload = usize::from(length.saturating_sub(UDP_HEADERS));
         if payload < HEAD {
             let least = HEAD + usize::from(UDP_HEADERS);
-            return Err(io::Error::other(format!("app[{}]: a packet of {length} B with its headers, of {least} B at least", self.app)));
+            return Err(io::Error::other(format!(
+                "app[{}]: a packet of {length} B with its headers, of {least} B at least",
+                self.app
+            )));
         }
         let socket = &self.sockets[way.index()];
         let tos = self.tos | ecn_bits(ecn);

@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn users_are_read_among_the_lines_of_other_programs() {
-        let text = "mss 1448\napp 4 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 184\napp 16 1 R 10.2.0.1 S 10.1.0.1 33280 - 0\ntail 120\n";
+        let text =
+            "mss 1448\napp 4 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 184\napp 16 1 R 10.2.0.1 S 10.1.0.1 33280 - 0\ntail 120\n";
         let plan = Plan::parse(text).expect("a plan");
         let host = |space: &str, address: [u8; 4]| Host { space: space.to_owned(), address: address.into() };
         assert_eq!(plan.tail, Duration(120));

@@ -293,9 +293,7 @@ mod tests {
     #[test]
     fn delays_count_in_the_measured_time_and_lost_ones_by_captures() {
         // base RTT 20 ms: what was sent by 400 ms and arrived by 410 ms came before the measured time
-        let arrival = |at_ms: u64, delay_ms: u64| {
-            record(told::ARRIVAL, 1, [at_ms * 1_000_000, delay_ms * 1_000_000, 142, 0])
-        };
+        let arrival = |at_ms: u64, delay_ms: u64| record(told::ARRIVAL, 1, [at_ms * 1_000_000, delay_ms * 1_000_000, 142, 0]);
         let mut apps = [arrival(410, 10), arrival(411, 20), arrival(1009, 40), arrival(1011, 80)].concat();
         apps.extend(record(told::FIGURE, 0, [1, 0, 0.25_f64.to_bits(), 0]));
         let samples = [
@@ -338,9 +336,13 @@ mod tests {
             apps: &apps.concat(),
             started: 0,
         };
-        let found = measure(&config(&json!({"kind": {"name": "pages"}, "cc": {"name": "cubic"}}), 0), &captured).expect("a result");
+        let found =
+            measure(&config(&json!({"kind": {"name": "pages"}, "cc": {"name": "cubic"}}), 0), &captured).expect("a result");
         let (table, loads) = (found.tables.apps, found.tables.app_loads);
-        assert_eq!([table.int("loads_begun"), table.int("loads"), table.int("sent")], [Some(&[2][..]), Some(&[1][..]), Some(&[7][..])]);
+        assert_eq!(
+            [table.int("loads_begun"), table.int("loads"), table.int("sent")],
+            [Some(&[2][..]), Some(&[1][..]), Some(&[7][..])]
+        );
         assert_eq!((loads.real("load_s"), loads.int("size_bytes")), (Some(&[0.05][..]), Some(&[9_000][..])));
         let figures = [table.real("object_p50_s"), table.real("object_p95_s")].map(|column| column.expect("a column")[0]);
         assert!(figures[0].is_nan() && figures[1] == 0.5);

@@ -70,7 +70,16 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<CapturedFrame>, Captur
             let part = step.min(payload - offset);
             let len = u16::try_from(headers + part)
                 .map_err(|_| CaptureError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
-            all.push(CapturedFrame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn, back, payload: part });
+            all.push(CapturedFrame {
+                time,
+                flow,
+                seq: seq.wrapping_add(offset),
+                id: id.wrapping_add(number),
+                len,
+                ecn,
+                back,
+                payload: part,
+            });
             offset += part;
             if offset >= payload {
                 break;

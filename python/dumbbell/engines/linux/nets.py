@@ -41,9 +41,7 @@ class Net(GuestPlan):
         groups = cell.groups
         names = {param.name for param in ROUTES}
         senders = (one for kind in ("flows", "web", "udp") for one in groups[kind])
-        return (
-            "delay" in groups["bottleneck"] or bool(groups.get("app")) or any(names & one.keys() for one in senders)
-        )
+        return "delay" in groups["bottleneck"] or bool(groups.get("app")) or any(names & one.keys() for one in senders)
 
     @staticmethod
     def read_groups(cell: Cell) -> dict[str, Any]:

@@ -108,7 +108,11 @@ class GuestPlan:
             self.make_hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)
         ]
         self.users = self.groups.get("app", [])
-        self.all_tcp = [*self.groups["flows"], *self.groups["web"], *(one for one in self.users if one["cc"] is not None)]
+        self.all_tcp = [
+            *self.groups["flows"],
+            *self.groups["web"],
+            *(one for one in self.users if one["cc"] is not None),
+        ]
         given = (one for name in ("flows", "web", "app") for one in self.given.get(name, []))
         self.given_tcp = [one for one in given if one.get("cc") is not None]
         everyone = [*self.groups["flows"], *self.groups["web"], *self.groups["udp"], *self.users]

@@ -283,8 +283,9 @@ If the experiment does not set these keys, the simulator's default applies, beca
 routing, which `--show-commands` prints. `link_layer`, `overhead`, `mpu` and `framing` of a hop with Cake become Cake's
 options; with other queues they are refused.
 
-The keys of `[[app]]` and of its applications reach a program in the guest, which runs the applications of the simulator; `cc`, `ecn`, `dscp`,
-hosts and base RTT become options of its sockets, routes and delays. `ecn_echo` follows from `cc`, and other values are refused.
+The keys of `[[app]]` and of its applications reach a program in the guest, which runs the applications of the
+simulator; `cc`, `ecn`, `dscp`, hosts and base RTT become options of its sockets, routes and delays. `ecn_echo` follows
+from `cc`, and other values are refused.
 
 These keys decide who sends what over which link, and when:
 
