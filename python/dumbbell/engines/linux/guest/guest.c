@@ -830,7 +830,7 @@ static void run(void) {
 static pid_t start_apps(void) {
     static char line[1 << 16];
     snprintf(line, sizeof line, "exec %s %lld >/dev/null 2>apps.said", apps_command, (long long)started);
-    pid_t child = fork();
+    pid_t child = vfork();  // a copy of this process would have copies of the rings, which User-Mode Linux does not stand
     if (child < 0) fail("applications: %s", strerror(errno));
     if (child > 0) return child;
     execl("/bin/sh", "sh", "-c", line, (char *)0);
