@@ -141,16 +141,17 @@ def test_on_an_empty_link_times_are_those_of_the_simulator(direction: str) -> No
         "reverse": QUEUE | {"rate": "50Mbit"},
         "record": {"series": False, "from": "2s"},
         "app": [
-            PAGES | {"kind": {"name": "pages", "think": "500ms"}, "direction": direction},
+            # over several connections, ties in time decide which one carries which object
+            PAGES | {"kind": {"name": "pages", "think": "500ms", "connections": 1}, "direction": direction},
             CALL | {"direction": direction, "start": "100ms"},
         ],
     }
     ours, linux = run_both(**table)
     loads = [found.app_loads["load_s"].to_list() for found in (ours, linux)]
-    assert len(loads[0]) > 5 and loads[1] == pytest.approx(loads[0], rel=0.02)
+    assert len(loads[0]) > 2 and loads[1] == pytest.approx(loads[0], rel=0.005)
     calls = [found.apps.filter(pl.col("name") == "call").sort("direction") for found in (ours, linux)]
     for measure in ("delay_mean_ms", "delay_p95_ms", "goodput_mbit", "sent"):
-        assert calls[1][measure].to_list() == pytest.approx(calls[0][measure].to_list(), rel=0.02), measure
+        assert calls[1][measure].to_list() == pytest.approx(calls[0][measure].to_list(), rel=0.005), measure
     assert calls[1]["late_share"].to_list() == [0.0, 0.0]
     assert ours.apps.columns == linux.apps.columns and ours.app_loads.columns == linux.app_loads.columns
 

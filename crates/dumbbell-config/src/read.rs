@@ -5,7 +5,7 @@ use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{AppParams, EcnEcho, FlowParams, UdpParams, WebParams};
 use crate::{AppConfig, FlowConfig, Route, StageConfig, StartRange, UdpConfig, WebConfig};
-use dumbbell_core::app::AppSpec;
+use dumbbell_core::app::{AppKind, AppSpec, StreamDirection};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
@@ -150,8 +150,15 @@ pub(crate) fn read_app(
     let responses = read_route(map, hops)?;
     // what goes the other way passes the hops of acknowledgements, and is acknowledged over those of the responses
     let requests = Route { data: responses.acks.clone(), acks: responses.data.clone(), up: !responses.up };
-    let requests = if cc.is_some() { requests } else { Route { acks: Vec::new(), ..requests } };
-    let responses = if cc.is_some() { responses } else { Arc::new(Route { acks: Vec::new(), ..(*responses).clone() }) };
+    // Of the way that nobody waits for, acknowledgements travel with the data of the other one, which answer them at once: they are no packets
+    // of their own. Linux, once a connection is in pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
+    let has_own_acks = |way| spec.kind() == AppKind::Streams(way);
+    let requests = if has_own_acks(StreamDirection::Request) { requests } else { Route { acks: Vec::new(), ..requests } };
+    let responses = if has_own_acks(StreamDirection::Response) {
+        responses
+    } else {
+        Arc::new(Route { acks: Vec::new(), ..(*responses).clone() })
+    };
     let StageConfig { path, ack_path } = read_stages(map)?;
     let of_requests = read_path::<Packet>(map, "ack_path")?;
     let acks = if cc.is_some() { ack_path } else { Vec::new() };

@@ -110,8 +110,8 @@ mod tests {
                 },
             ]
         );
-        for text in ["app 4 6 S", "app x 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 0", "app 4 6 S 10.1 R 10.2.0.2 33025 cubic 0"] {
-            assert!(Plan::parse(text).is_err_and(|error| error.to_string() == format!("plan: {text}")));
+        for line in ["app 4 6 S", "app x 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 0", "app 4 6 S 10.1 R 10.2.0.2 33025 cubic 0"] {
+            assert!(Plan::parse(line).is_err_and(|error| error.to_string() == format!("plan: {line}")));
         }
     }
 }
