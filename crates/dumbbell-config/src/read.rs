@@ -150,8 +150,8 @@ pub(crate) fn read_app(
     let responses = read_route(map, hops)?;
     // what goes the other way passes the hops of acknowledgements, and is acknowledged over those of the responses
     let requests = Route { data: responses.acks.clone(), acks: responses.data.clone(), up: !responses.up };
-    // Of the way that nobody waits for, acknowledgements travel with the data of the other one, which answer them at once: they are no packets
-    // of their own. Linux, once a connection is in pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
+    // Acknowledgements of the way that nobody waits for travel with the data of the other one, which answer at once: they are no packets of their
+    // own. Linux, once a connection is in pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
     let has_own_acks = |way| spec.kind() == AppKind::Streams(way);
     let requests = if has_own_acks(StreamDirection::Request) { requests } else { Route { acks: Vec::new(), ..requests } };
     let responses = if has_own_acks(StreamDirection::Response) {

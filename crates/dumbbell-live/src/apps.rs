@@ -34,7 +34,7 @@ use std::time::Duration as StdDuration;
 const FIRST_PORT: u32 = 10_000;
 /// Bytes per read; the kernel discards them.
 const READ: usize = 1 << 20;
-/// What an event of the timer carries.
+/// Data of an event of the timer.
 const TIMER: u64 = u64::MAX;
 /// Sockets of a connection, in what an event carries.
 const PARTS: u64 = 4;

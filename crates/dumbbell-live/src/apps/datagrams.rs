@@ -284,7 +284,7 @@ impl DatagramUser {
             if head[4] == 0 {
                 self.arrive(other(end), number, ecn, now, surface)?;
             } else {
-                self.hear(end, number, ecn, now)?;
+                self.take_answer(end, number, ecn, now)?;
             }
         }
     }
@@ -311,7 +311,7 @@ impl DatagramUser {
     }
 
     /// Answer `number` has come back to the sender of this way.
-    fn hear(&mut self, way: StreamDirection, number: u32, ecn: Ecn, now: Instant) -> io::Result<()> {
+    fn take_answer(&mut self, way: StreamDirection, number: u32, ecn: Ecn, now: Instant) -> io::Result<()> {
         let own = &mut self.ways[way.index()];
         let Some(UnderWay { what, left, .. }) = take_number(&mut own.answers, number, |_| {}) else { return Ok(()) };
         own.protocol.on_answer(&Answer { ecn, ..what }, now - left, now);

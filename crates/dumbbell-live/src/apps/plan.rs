@@ -8,9 +8,9 @@ use std::str::FromStr;
 /// A host in a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its network namespace.
+    /// Name of its network namespace.
     pub space: String,
-    /// Its address.
+    /// Address in IPv4.
     pub address: Ipv4Addr,
 }
 
@@ -31,7 +31,7 @@ pub struct UserPlan {
     pub tos: u32,
 }
 
-/// What a guest's plan says of applications.
+/// Applications of a guest's plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// In order.

@@ -6,12 +6,12 @@ use dumbbell_core::units::{Duration, Instant};
 use dumbbell_measure::from_capture::told;
 use dumbbell_measure::from_live::TcpSample;
 
-/// What is reported of a run.
+/// Reports of a run, as bytes.
 #[derive(Debug, Default)]
 pub struct Report {
     /// States of senders.
     pub samples: Vec<u8>,
-    /// What users waited for, datagrams that arrived, and values of measures.
+    /// Loads of users, datagrams that arrived, and values of measures.
     pub records: Vec<u8>,
 }
 

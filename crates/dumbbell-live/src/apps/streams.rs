@@ -19,7 +19,7 @@ use std::os::fd::AsFd;
 const WRITE: usize = 1 << 20;
 static ZEROS: [u8; WRITE] = [0; WRITE];
 
-/// What goes one way.
+/// Bytes that go one way.
 #[derive(Default)]
 struct StreamWay {
     /// Bytes that the application has written, and of these the ones that the socket has not taken.

@@ -139,7 +139,7 @@ impl CapturedApps {
     }
 
     /// The delays of the datagrams of an endpoint, and the counts of its receiver.
-    pub fn arrived(&self, endpoint: usize) -> (&Transit, ReceiverStats) {
+    pub fn count_received(&self, endpoint: usize) -> (&Transit, ReceiverStats) {
         (&self.arrivals[endpoint].transit, self.arrivals[endpoint].received)
     }
 
@@ -188,7 +188,7 @@ impl Replay<'_> {
         }
         // what was sent until then has as long to arrive as without a queue
         self.apps.count_arrivals(endpoint, at + base_rtt / 2);
-        let (transit, receiver) = self.apps.arrived(endpoint);
+        let (transit, receiver) = self.apps.count_received(endpoint);
         let counters = if passes_hops {
             self.of_flow(number)
         } else {
@@ -263,14 +263,14 @@ mod tests {
         CapturedFrame { time: Instant::ZERO, flow, seq: 0, id: 0, len, ecn: Ecn::NotEct, back, payload }
     }
 
-    fn of(app: &Value) -> CapturedApps {
+    fn read_none(app: &Value) -> CapturedApps {
         let config = RunConfig::from_json(&config(app, 0)).expect("a configuration");
         CapturedApps::read(&config, &Schedule::new(&config), &[]).expect("no records")
     }
 
     #[test]
     fn a_segment_belongs_to_the_way_of_its_data_and_acknowledges_the_other() {
-        let apps = of(&json!({"kind": {"name": "pages"}, "cc": {"name": "cubic"}}));
+        let apps = read_none(&json!({"kind": {"name": "pages"}, "cc": {"name": "cubic"}}));
         let assigned = |flow, back, payload| {
             let found = apps.assign(3, frame(flow, back, payload));
             (found.flow, found.back)
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn datagrams_without_payload_of_tcp_are_data_both_ways() {
-        let apps = of(&json!({"kind": {"name": "call"}}));
+        let apps = read_none(&json!({"kind": {"name": "call"}}));
         let assigned = |back| apps.assign(0, frame(0, back, 0));
         assert_eq!((assigned(false).flow, assigned(false).back), (0, false));
         assert_eq!((assigned(true).flow, assigned(true).back), (1, false));

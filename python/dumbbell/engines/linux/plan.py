@@ -64,24 +64,12 @@ _HOSTS = (
     "rto_min",
 )
 # of a sender; the rest must have its default
+_ENDS = ("src_host", "dst_host", "dscp")
 _TAKEN = {
-    "flows": ("cc", "start", "count", "base_rtt", "stop", "size", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
-    "web": ("cc", "start", "arrivals", "size", "base_rtt", "stop", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
-    "udp": (
-        "echo",
-        "base_rtt",
-        "start",
-        "count",
-        "rate",
-        "size",
-        "spacing",
-        "ecn",
-        "stop",
-        "src_host",
-        "dst_host",
-        "dscp",
-    ),
-    "app": ("kind", "cc", "start", "count", "base_rtt", "stop", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
+    "flows": ("cc", "start", "count", "base_rtt", "stop", "size", *_ENDS, "ecn_echo", "ecn"),
+    "web": ("cc", "start", "arrivals", "size", "base_rtt", "stop", *_ENDS, "ecn_echo", "ecn"),
+    "udp": ("echo", "base_rtt", "start", "count", "rate", "size", "spacing", "ecn", "stop", *_ENDS),
+    "app": ("kind", "cc", "start", "count", "base_rtt", "stop", *_ENDS, "ecn_echo", "ecn"),
 }
 _ROUTES = tuple(param.name for param in ROUTES)
 _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind", "buffer")
