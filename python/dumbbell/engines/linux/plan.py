@@ -91,6 +91,8 @@ class GuestPlan:
         self.hosts = cell.groups["hosts"]
         self.hosts_given = self.given.get("hosts", {})
         self.schedule = json.loads(_native.schedule(cell.config))
+        # two for each connection, numbered ahead of short flows
+        self.app_ends = sum(2 * connections for _, connections in self.schedule["app"])
         pairs = zip(list_hops(self.groups), list_hops(self.given), strict=True)
         self.hops = [
             self.make_hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)
@@ -101,8 +103,7 @@ class GuestPlan:
             *self.groups["web"],
             *(one for one in self.users if one["cc"] is not None),
         ]
-        given = (one for name in ("flows", "web", "app") for one in self.given.get(name, []))
-        self.given_tcp = [one for one in given if one.get("cc") is not None]
+        self.given_tcp = [one for kind in _TAKEN for one in self.given.get(kind, []) if one.get("cc") is not None]
         everyone = [*self.groups["flows"], *self.groups["web"], *self.groups["udp"], *self.users]
         self.rtts = sorted({get_base_rtt(one) for one in everyone})
         if len(self.rtts) > _BANDS**2:
@@ -119,11 +120,6 @@ class GuestPlan:
     def sender_count(self) -> int:
         """How many senders there are."""
         return self.app_ends + sum(len(self.schedule[kind]) for kind in ("flows", "udp", "web"))
-
-    @property
-    def app_ends(self) -> int:
-        """How many senders are of applications: two for each connection, numbered ahead of short flows."""
-        return sum(2 * connections for _, connections in self.schedule["app"])
 
     def make(self) -> None:
         """Put everything together; raises InputError for what has no counterpart."""
