@@ -92,7 +92,7 @@ class GuestPlan:
         self.hosts_given = self.given.get("hosts", {})
         self.schedule = json.loads(_native.schedule(cell.config))
         # two for each connection, numbered ahead of short flows
-        self.app_ends = sum(2 * connections for _, connections in self.schedule["app"])
+        self.app_ends: int = sum(2 * connections for _, connections in self.schedule["app"])
         pairs = zip(list_hops(self.groups), list_hops(self.given), strict=True)
         self.hops = [
             self.make_hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)
