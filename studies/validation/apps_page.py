@@ -39,11 +39,13 @@ over starts. A cell marked `chance` is outside a bar, and the interval of its me
 
 Acknowledgements of requests travel with the responses in the simulator because of this comparison: as packets of their
 own, which waited behind the response, they made pages over Cake 9 % slower next to 16 flows and pages over pfifo 10 %
-faster next to 4 ([lab book](lab-book.md#applications-next-to-linux-612117)).
+faster next to 4, and 26 cells agreed ([lab book](lab-book.md#applications-next-to-linux-612117)).
 
 {verdict}
 
 {table}
+
+First {versions[0]}, second {versions[1]}; the error is that of the first.
 """
 
 
@@ -79,6 +81,14 @@ class Judged:
     cell: tuple[str, ...]
     sides: tuple[Side, Side]
     left_out: tuple[int, ...] = (0, 0)
+
+    def keep_common_starts(self) -> None:
+        """Leave out the starts that only one engine has."""
+        common = self.sides[0].means.keys() & self.sides[1].means.keys()
+        for side in self.sides:
+            for values in (side.means, side.p95s, side.times):
+                for seed in values.keys() - common:
+                    del values[seed]
 
     @property
     def errors(self) -> Errors:
@@ -147,20 +157,26 @@ def leave_out_collisions(side: Side) -> int:
     return len(shared)
 
 
-def judge(results: str) -> list[Judged]:
-    """Return every cell that both engines ran; starts of calls over flow queues that collide are left out."""
+def judge(results: str) -> tuple[list[Judged], list[str]]:
+    """Return every cell that both engines ran, and their versions.
+
+    Starts of calls over flow queues that collide are left out.
+    """
     with Store.open(results) as store:
         # the newest last
         query = "SELECT engine_version FROM runs GROUP BY 1 ORDER BY max(rowid)"
         versions = store.read(query)["engine_version"].to_list()
         names = store.read_kernel_names()
-        chosen = [choose_version(versions, engine, names) for engine in ("sim", "linux")]
-        ours, linux = (read_side(store, version or "") for version in chosen)
+        chosen = [choose_version(versions, engine, names) or "" for engine in ("sim", "linux")]
+        ours, linux = (read_side(store, version) for version in chosen)
     judged = [Judged(cell, (side, linux[cell])) for cell, side in ours.items() if cell in linux]
     for one in judged:
         if one.cell[:2] == ("call", "fq_codel"):
             one.left_out = tuple(leave_out_collisions(side) for side in one.sides)
-    return judged
+        one.keep_common_starts()
+    queues = list(dict.fromkeys(one.cell[1] for one in judged))
+    judged.sort(key=lambda one: (one.cell[0] != "pages", queues.index(one.cell[1]), int(one.cell[2])))
+    return judged, chosen
 
 
 def format_row(one: Judged) -> list[str]:
@@ -189,7 +205,7 @@ def format_verdict(judged: Sequence[Judged]) -> str:
 
 def main(results: str) -> None:
     """Write the page."""
-    judged = judge(results)
+    judged, versions = judge(results)
     header = ["cell", "mean, ms", "±", "P95, ms", "n", "agrees"]
     table = align_table(header, [format_row(one) for one in judged], words=(0, 5))
     starts = max(len(one.sides[0].means) for one in judged)
@@ -198,7 +214,14 @@ def main(results: str) -> None:
         f"Starts in which a call over FQ-CoDel shares its flow queue with a flow are left out: {ours} of the simulator "
         f"and {linux} of Linux."
     )
-    text = TEXT.format(left_out=left_out, cells=len(judged), starts=starts, verdict=format_verdict(judged), table=table)
+    text = TEXT.format(
+        left_out=left_out,
+        cells=len(judged),
+        starts=starts,
+        verdict=format_verdict(judged),
+        table=table,
+        versions=versions,
+    )
     PAGE.write_text(text, encoding="utf-8")
 
 
