@@ -169,3 +169,18 @@ def test_the_same_seed_is_the_same_run() -> None:
     }
     hashes = [dumbbell.run(table, engine="linux").runs["hash"].item() for _ in range(2)]
     assert hashes[0] == hashes[1]
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_tools
+def test_packets_of_applications_can_be_traced(tmp_path: Path) -> None:
+    queue = 'rate = "10Mbit"\naqm = "fq_codel"\nshaper = "htb"\n'
+    users = '[[app]]\nkind = "pages"\ncc = "cubic"\nbase_rtt = "20ms"\n[[app]]\nkind = "call"\nbase_rtt = "20ms"\n'
+    (tmp_path / "apps.toml").write_text(f'duration = "2s"\n[bottleneck]\n{queue}{users}')
+    command = [sys.executable, "-m", "dumbbell", "trace", "apps.toml", "-o", "apps.parquet", "--engine", "linux"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    packets = pl.read_parquet(tmp_path / "apps.parquet")
+    # both ways of a connection have the number of its responses: six connections, and the call behind them
+    assert sorted(packets["flow"].unique()) == [0, 2, 4, 6, 8, 10, 12]
+    assert packets.filter(pl.col("flow") == 12)["protocol"].unique().to_list() == ["udp"]
