@@ -1,6 +1,7 @@
 # make demo   sets up .venv, builds, runs published experiments, and prints the results next to the published ones
 # make check-bbr  runs the test cases of the BBR draft for all versions (study bbr-suite), and draws failed cases in check-bbr/
 # make agree  runs 48 cells on the simulator and on Linux (after dumbbell linux build), and writes docs/validation-engines.md
+# make agree-apps  runs 30 cells with applications on the simulator and on Linux (after dumbbell linux build), and writes docs/validation-apps.md
 # make agree-live  runs 30 cells on the simulator and on the real clock in 24 minutes, and writes docs/validation-live.md
 # make agree-stacks  runs 15 cells of a QUIC stack in virtual time and over real UDP in 8 minutes (after dumbbell stack build quinn), and writes
 #             docs/validation-stacks.md
@@ -58,7 +59,7 @@ PROFILE ?= release
 # with ci, Python compiles modules when they are imported: most never are
 UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
-.PHONY: demo agree agree-live agree-stacks check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-apps agree-live agree-stacks check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -75,6 +76,11 @@ agree: build
 	$(BIN)/dumbbell run validation/agree -o agree.duckdb
 	$(BIN)/dumbbell run validation/agree -o agree.duckdb --engine linux
 	$(BIN)/python -m studies.validation.engines agree.duckdb
+
+agree-apps: build
+	$(BIN)/dumbbell run validation/apps -o agree-apps.duckdb
+	$(BIN)/dumbbell run validation/apps -o agree-apps.duckdb --engine linux
+	$(BIN)/python -m studies.validation.apps_page agree-apps.duckdb
 
 agree-live: build
 	$(BIN)/dumbbell run validation/live -o live.duckdb
@@ -327,7 +333,7 @@ bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb check-bbr python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb agree-apps.duckdb live.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

@@ -32,6 +32,7 @@ fn main() -> io::Result<()> {
     if let Some(missing) = MEASURING.iter().find(|path| !all.contains_key(**path)) {
         return Err(io::Error::other(format!("{missing} is in MEASURING and not there")));
     }
+    set("DUMBBELL_APPS_SOURCES", hash(all.iter().filter(|(path, _)| engines::is_of_apps(path))));
     set("DUMBBELL_MEASURING_SOURCES", hash(all.iter().filter(|(path, _)| MEASURING.contains(&path.as_str()))));
     Ok(())
 }

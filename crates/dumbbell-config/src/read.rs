@@ -5,7 +5,7 @@ use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{AppParams, EcnEcho, FlowParams, UdpParams, WebParams};
 use crate::{AppConfig, FlowConfig, Route, StageConfig, StartRange, UdpConfig, WebConfig};
-use dumbbell_core::app::AppKind;
+use dumbbell_core::app::{AppKind, StreamDirection};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
@@ -151,8 +151,19 @@ pub(crate) fn read_app(
     // what goes the other way passes the hops of acknowledgements, and is acknowledged over those of the responses
     let requests = Route { data: responses.acks.clone(), acks: responses.data.clone(), up: !responses.up };
     let is_answered = spec.kind() != AppKind::Datagrams;
-    let requests = if is_answered { requests } else { Route { acks: Vec::new(), ..requests } };
-    let responses = if is_answered { responses } else { Arc::new(Route { acks: Vec::new(), ..(*responses).clone() }) };
+    // Acknowledgements of the way that nobody waits for travel with the data of the other one, which answer at once: they are no packets of their
+    // own. Linux, once a connection is in pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
+    let has_own_acks = |way| match spec.kind() {
+        AppKind::Streams(measured) => measured == way,
+        AppKind::Media => true,
+        AppKind::Datagrams => false,
+    };
+    let requests = if has_own_acks(StreamDirection::Request) { requests } else { Route { acks: Vec::new(), ..requests } };
+    let responses = if has_own_acks(StreamDirection::Response) {
+        responses
+    } else {
+        Arc::new(Route { acks: Vec::new(), ..(*responses).clone() })
+    };
     let StageConfig { path, ack_path } = read_stages(map)?;
     let of_requests = read_path::<Packet>(map, "ack_path")?;
     let acks = if is_answered { ack_path } else { Vec::new() };

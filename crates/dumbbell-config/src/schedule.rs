@@ -2,6 +2,7 @@
 
 use crate::web::WebProcess;
 use crate::RunConfig;
+use dumbbell_core::app::{AnyApp, AppContext, StreamDirection};
 use dumbbell_core::units::Instant;
 use serde_json::{json, Value};
 
@@ -13,6 +14,27 @@ pub struct Schedule {
     pub udp: Vec<Instant>,
     /// Short flows, in the order of their numbers.
     pub web: Vec<FlowArrival>,
+    /// Users of applications.
+    pub apps: Vec<UserArrival>,
+}
+
+/// A user of an application to come.
+pub struct UserArrival {
+    /// When the user starts.
+    pub at: Instant,
+    /// Connections that it may have at one time; one of datagrams.
+    pub connections: usize,
+}
+
+/// One way of a connection of a user, or of its datagrams, numbered behind `[[flows]]` and `[[udp]]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppEndpoint {
+    /// Number of the user.
+    pub app: u32,
+    /// Number of the connection among those of its user.
+    pub connection: u32,
+    /// Which way its data go.
+    pub way: StreamDirection,
 }
 
 /// A short flow to come.
@@ -44,13 +66,37 @@ impl Schedule {
             flows: config.flows.iter().enumerate().map(|(index, flow)| flow.start.draw(seed, "start", index)).collect(),
             udp: config.udp.iter().enumerate().map(|(index, udp)| udp.start.draw(seed, "udp start", index)).collect(),
             web: web.into_iter().map(|(_, one)| one).collect(),
+            apps: config
+                .apps
+                .iter()
+                .enumerate()
+                .map(|(app, one)| UserArrival {
+                    at: one.start.draw(seed, "app start", app),
+                    connections: match one.spec.build(&AppContext { seed, number: app as u64 }) {
+                        AnyApp::Streams(streams) => streams.connections(),
+                        AnyApp::Datagrams(_) | AnyApp::Media(_) => 1,
+                    },
+                })
+                .collect(),
         }
     }
 
-    /// As JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
+    /// Both ways of all connections of users, in the order of their numbers: the responses of a connection, then its requests.
+    pub fn app_endpoints(&self) -> Vec<AppEndpoint> {
+        let mut all = Vec::new();
+        for (app, user) in (0..).zip(&self.apps) {
+            for connection in 0..user.connections as u32 {
+                all.extend(StreamDirection::ALL.map(|way| AppEndpoint { app, connection, way }));
+            }
+        }
+        all
+    }
+
+    /// As JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]], "app": [[ns, connections]]}`.
     pub fn to_json(&self) -> Value {
         let times = |of: &[Instant]| of.iter().map(|time| time.0).collect::<Vec<_>>();
         let web: Vec<_> = self.web.iter().map(|one| json!([one.process, one.at.0, one.size])).collect();
-        json!({"flows": times(&self.flows), "udp": times(&self.udp), "web": web})
+        let apps: Vec<_> = self.apps.iter().map(|one| json!([one.at.0, one.connections])).collect();
+        json!({"flows": times(&self.flows), "udp": times(&self.udp), "web": web, "app": apps})
     }
 }

@@ -1,7 +1,9 @@
 //! The real clock of a run.
 
 use dumbbell_core::units::{Duration, Instant};
-use nix::time::{clock_gettime, ClockId};
+use nix::sys::time::TimeSpec;
+use nix::time::{clock_gettime, clock_nanosleep, ClockId, ClockNanosleepFlags};
+use std::io;
 
 fn nanoseconds(clock: ClockId) -> u64 {
     // these clocks exist on every Linux, and are after 1970
@@ -20,9 +22,28 @@ impl MonotonicClock {
         MonotonicClock { started: nanoseconds(ClockId::CLOCK_MONOTONIC) }
     }
 
-    /// The time since the start.
+    /// A run that starts when the clock of the system is at `time`, ns.
+    pub fn started_at(time: u64) -> MonotonicClock {
+        MonotonicClock { started: time }
+    }
+
+    /// Returns at the start, or at once if that is over.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn wait_for_start(&self) -> io::Result<()> {
+        let start = TimeSpec::from_duration(std::time::Duration::from_nanos(self.started));
+        loop {
+            match clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &start) {
+                Err(nix::errno::Errno::EINTR) => {}
+                other => return other.map(|_| ()).map_err(io::Error::from),
+            }
+        }
+    }
+
+    /// The time since the start; zero before it.
     pub fn now(&self) -> Instant {
-        Instant(nanoseconds(ClockId::CLOCK_MONOTONIC) - self.started)
+        Instant(nanoseconds(ClockId::CLOCK_MONOTONIC).saturating_sub(self.started))
     }
 
     /// How wall-clock times are turned into times of the run, as the two clocks stand now.

@@ -9,6 +9,8 @@ pub mod lateness;
 pub mod trace;
 
 #[cfg(target_os = "linux")]
+pub mod apps;
+#[cfg(target_os = "linux")]
 pub mod clock;
 #[cfg(target_os = "linux")]
 pub mod flows;

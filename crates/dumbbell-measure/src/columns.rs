@@ -55,6 +55,8 @@ pub const ALL: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux, EngineKind:
 pub const SENDERS: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux, EngineKind::Live];
 /// Engines that know when each packet of UDP was sent.
 pub const TIMED: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux];
+/// Engines that run applications.
+pub const USERS: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux];
 /// The simulator alone.
 pub const SIM: &[EngineKind] = &[EngineKind::Sim];
 /// Engines that run in real time.

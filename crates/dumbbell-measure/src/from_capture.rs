@@ -4,9 +4,13 @@
 //! Times count from the start of the run, on one clock. What the simulator knows and a capture does not is left out of the
 //! tables ([`columns`](crate::columns) says what), or has no value: samples of the RTT estimator.
 
+mod apps;
 mod events;
 mod records;
 
+pub use self::apps::{told, APP_BYTES};
+
+use self::apps::CapturedApps;
 use self::events::{events, QueueEvent};
 pub use self::records::{sampled, PACKET_BYTES, SAMPLE_BYTES};
 use self::records::{CapturedFrame, CapturedSample, UNKNOWN};
@@ -22,7 +26,7 @@ use crate::short_flows::ShortFlow;
 use crate::together::{FlowProgress, LOOK};
 use crate::transit::{patience, Transit};
 use crate::Outcome;
-use dumbbell_config::schedule::Schedule;
+use dumbbell_config::schedule::{AppEndpoint, Schedule};
 use dumbbell_config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::link::{htb, Link, LinkContext};
@@ -71,6 +75,8 @@ pub struct Capture<'a> {
     pub hops: Vec<HopCaptures<'a>>,
     /// Reports of senders in order of time: records of [`SAMPLE_BYTES`].
     pub samples: &'a [u8],
+    /// Reports of applications in order of time: records of [`APP_BYTES`].
+    pub apps: &'a [u8],
     /// Clock of the captures at the start of the run, ns.
     pub started: u64,
 }
@@ -114,7 +120,10 @@ impl SeenLink<'_> {
         let changes: Box<dyn Iterator<Item = (Instant, Rate)>> = Box::new(changes.map(|change| (change.at, change.rate)));
         SeenLink {
             layer: params.layer(),
-            bucket: htb::State::new(htb::Params { burst: params.burst }, &LinkContext { rate: params.rate, seed: 0, run_seed: 0 }),
+            bucket: htb::State::new(
+                htb::Params { burst: params.burst },
+                &LinkContext { rate: params.rate, seed: 0, run_seed: 0 },
+            ),
             most_debt: u64::from(params.burst) + 2 * LARGEST_BURST,
             taken: 0,
             settled: 0,
@@ -217,6 +226,8 @@ struct Replay<'a> {
     transits: Vec<Transit>,
     /// When the packets of UDP that is answered reached their first queue, by source.
     asked: Vec<Vec<Instant>>,
+    /// Reports of applications.
+    apps: CapturedApps,
     /// When packets of UDP that pass several hops reached the first one, by flow, number and identification.
     born: BTreeMap<(u32, u32, u16), Instant>,
     measures: Measures,
@@ -228,6 +239,11 @@ impl Replay<'_> {
         self.config.flows.len() + self.config.udp.len()
     }
 
+    /// The number of the first short flow.
+    fn first_short(&self) -> usize {
+        self.count_listed() + self.apps.endpoints.len()
+    }
+
     /// Class, base RTT and route of flow `number`.
     fn flow_path(&self, number: usize) -> (u16, Duration, &Route) {
         let flows = self.config.flows.len();
@@ -237,7 +253,12 @@ impl Replay<'_> {
         if let Some(udp) = self.config.udp.get(number - flows) {
             return (self.classes.of_udp[number - flows], udp.line().0, &udp.route);
         }
-        let process = self.schedule.web[number - self.count_listed()].process;
+        if let Some(endpoint) = self.app_endpoint(number) {
+            let AppEndpoint { app, way, .. } = self.apps.endpoints[endpoint];
+            let one = &self.config.apps[app as usize];
+            return (self.classes.of_app[app as usize][way.index()], one.params.base_rtt, one.route(way));
+        }
+        let process = self.schedule.web[number - self.first_short()].process;
         let web = &self.config.web[process];
         (self.classes.of_web[process], web.params.base_rtt, &web.route)
     }
@@ -425,6 +446,12 @@ impl Replay<'_> {
                     self.measures.together.update(now, arrived.into_iter());
                 }
             }
+            CaptureEvent::Flow { flow, over: false } if self.app_endpoint(flow as usize).is_some() => {
+                self.begin_app(flow as usize, now);
+            }
+            CaptureEvent::Flow { flow, over: true } if self.app_endpoint(flow as usize).is_some() => {
+                self.finish_app(flow as usize, now);
+            }
             CaptureEvent::Flow { flow, over: false } => {
                 let before = self.result(flow as usize, self.last(flow as usize, self.config.measured_from()), now);
                 self.measures.begin_flow(flow, listed, before, now);
@@ -491,7 +518,7 @@ impl Replay<'_> {
         if start < self.config.measured_from() || self.first_flagged(number, sampled::START).is_none() {
             return;
         }
-        let size = self.schedule.web[number - self.count_listed()].size;
+        let size = self.schedule.web[number - self.first_short()].size;
         let completion = result.completion;
         self.measures.short_flows.add(ShortFlow { number: number as u32, class, size, start, completion, base_rtt });
         let totals: &mut Totals = &mut self.measures.short_totals[usize::from(class)];
@@ -512,7 +539,7 @@ impl Replay<'_> {
             {
                 agenda.push((start.time + ahead, CaptureEvent::Started(flow)));
             }
-            if from > Instant::ZERO && (flow as usize) < self.count_listed() {
+            if from > Instant::ZERO && (flow as usize) < self.first_short() {
                 agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
             agenda.push((end + ahead, CaptureEvent::Flow { flow, over: true }));
@@ -546,7 +573,9 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         }
     }
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
-    let senders = config.flows.len() + config.udp.len() + schedule.web.len();
+    let apps = CapturedApps::read(&config, &schedule, captured.apps)?;
+    let of_apps = config.flows.len() + config.udp.len();
+    let senders = of_apps + apps.endpoints.len() + schedule.web.len();
     let mut samples: Vec<Vec<CapturedSample>> = vec![Vec::new(); senders];
     for record in captured.samples.chunks_exact(SAMPLE_BYTES) {
         let sample = CapturedSample::read(record);
@@ -556,7 +585,8 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     let mut all = Vec::new();
     for (number, hop) in captured.hops.iter().enumerate() {
         let found = events(hop, captured.started, (number, &config), senders)?;
-        all.extend(found.into_iter().map(|(time, event, frame)| (time, event, number as u16, frame)));
+        let assign = |frame| apps.assign(of_apps as u32, frame);
+        all.extend(found.into_iter().map(|(time, event, frame)| (time, event, number as u16, assign(frame))));
     }
     if captured.hops.len() > 1 {
         all.sort_by_key(|&(time, ..)| time);
@@ -586,6 +616,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         received: vec![ReceiverStats::default(); senders],
         transits: vec![Transit::default(); config.udp.len()],
         asked: vec![Vec::new(); config.udp.len()],
+        apps,
         born: BTreeMap::new(),
         measures,
         hop_log: HopLog::default(),
@@ -601,6 +632,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         }
         replay.handle_event(due, at);
     }
+    replay.apps.finish(&config, &schedule, &mut replay.measures);
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
         let early = hop.link.bucket.bytes_in(Duration(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();

@@ -16,6 +16,7 @@ use crate::write::{Output, PacketSelection, WrittenPackets};
 use crate::{CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
+use dumbbell_core::app::StreamDirection;
 use dumbbell_core::units::{Duration, Instant};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -216,19 +217,30 @@ impl CapturedRun {
 struct Directions {
     listed: Vec<bool>,
     web: Vec<bool>,
+    /// Both ways of a connection of an application have the number of its responses.
+    apps: Vec<bool>,
 }
 
 impl Directions {
     fn new(config: &RunConfig) -> Directions {
         let listed = config.flows.iter().map(|flow| flow.route.up).chain(config.udp.iter().map(|udp| udp.route.up));
-        let web = Schedule::new(config).web.into_iter().map(|one| config.web[one.process].route.up);
-        Directions { listed: listed.collect(), web: web.collect() }
+        let schedule = Schedule::new(config);
+        let web = schedule.web.iter().map(|one| config.web[one.process].route.up);
+        let ends = schedule.app_endpoints();
+        let apps = ends.iter().map(|end| config.apps[end.app as usize].route(StreamDirection::Response).up);
+        Directions { listed: listed.collect(), web: web.collect(), apps: apps.collect() }
     }
 
     /// `None` if there is no such flow.
     fn goes_up(&self, number: u32) -> Option<bool> {
-        let number = number as usize;
-        self.listed.get(number).or_else(|| self.web.get(number - self.listed.len())).copied()
+        let mut place = number as usize;
+        for kind in [&self.listed, &self.apps, &self.web] {
+            match kind.get(place) {
+                Some(&up) => return Some(up),
+                None => place -= kind.len(),
+            }
+        }
+        None
     }
 }
 

@@ -379,7 +379,8 @@ fn link_layer(keys: &str) -> PyResult<(Option<u16>, u16, String)> {
     Ok((layer.overhead, layer.mpu, framing.as_str().unwrap_or_default().to_owned()))
 }
 
-/// When everything in a canonical configuration starts, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
+/// When everything in a canonical configuration starts, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]], "app":
+/// [[ns, connections]]}`.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration.
 #[pyfunction]
@@ -403,11 +404,19 @@ struct Hop {
 /// Computes the outcome of a run on another engine from captures; `dumbbell_measure::from_capture` describes the formats.
 ///
 /// `hops` are the bottleneck and then the others; `counters` of each are those of its queue discipline, by name. `started` is the clock of the
-/// captures when the run began, ns. Raises ValueError on a bad configuration, RuntimeError if the captures do not fit together.
+/// captures when the run began, ns, `apps` what applications reported. Raises ValueError on a bad configuration, RuntimeError if the captures do
+/// not fit together.
 #[pyfunction]
-#[pyo3(signature = (config, *, hops, samples, started))]
+#[pyo3(signature = (config, *, hops, samples, started, apps=None))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's list
-fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], started: u64) -> PyResult<Result> {
+fn from_capture(
+    py: Python<'_>,
+    config: &str,
+    hops: Vec<Hop>,
+    samples: &[u8],
+    started: u64,
+    apps: Option<&[u8]>,
+) -> PyResult<Result> {
     let config = parse(config)?;
     let hops = hops.iter().map(|hop| HopCaptures {
         arrived: &hop.arrived,
@@ -417,7 +426,7 @@ fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], st
         limit: hop.limit,
         counters: hop.counters.clone(),
     });
-    let captured = Capture { hops: hops.collect(), samples, started };
+    let captured = Capture { hops: hops.collect(), samples, apps: apps.unwrap_or_default(), started };
     let outcome = py.detach(|| measure(&config, &captured)).map_err(|error| match error {
         CaptureError::Config(error) => config_error(error),
         other => PyRuntimeError::new_err(other.to_string()),
@@ -432,7 +441,8 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::live::{
-        adopt_descendants, end_descendants, live_check, live_permission, live_run, live_version, shell_check, PyShell,
+        adopt_descendants, apps_version, end_descendants, live_check, live_permission, live_run, live_version, run_guest_apps,
+        shell_check, PyShell,
     };
     #[pymodule_export]
     use super::packets::{packet_points, run_packets, write_captured};

@@ -16,6 +16,12 @@ pub fn live_version() -> String {
     format!("{}.{}", dumbbell_sim::ENGINE_VERSION, env!("DUMBBELL_LIVE_SOURCES"))
 }
 
+/// Version of the applications in guests: a hash of their code, without comments and tests.
+#[pyfunction]
+pub fn apps_version() -> &'static str {
+    env!("DUMBBELL_APPS_SOURCES")
+}
+
 /// Checks that a canonical configuration can be run live on this machine; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 pub fn live_check(config: &str) -> PyResult<()> {
@@ -59,6 +65,15 @@ fn live_error(error: LiveError) -> PyErr {
         LiveError::Cancelled => Interrupted::new_err("cancelled"),
         LiveError::Invariant(_) => PyRuntimeError::new_err(error.to_string()),
     }
+}
+
+/// In a guest: carries out the applications of the run in `folder`, whose clock of the system was `started` at its start, ns.
+///
+/// Raises OSError if a file cannot be read, and for whatever the kernel refuses.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // made from Python's path
+pub fn run_guest_apps(py: Python<'_>, folder: PathBuf, started: u64) -> PyResult<()> {
+    py.detach(|| dumbbell_live::apps::run(&folder, started)).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
 /// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError with `key`, `found` and `allowed`.

@@ -139,6 +139,15 @@ def give_own_hosts(run: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def give_routes(run: dict[str, Any], senders: Sequence[str]) -> dict[str, Any]:
+    """Return a canonical run with every key of hops and routes, of which one with one hop has none."""
+    found = run | {"bottleneck": {DELAY.name: DELAY.default} | run["bottleneck"]}
+    for name in senders:
+        if name in run:
+            found[name] = [{param.name: param.default for param in ROUTES} | one for one in run[name]]
+    return found
+
+
 def select_direction(run: dict[str, Any], senders: Sequence[str], *, up: bool) -> dict[str, Any]:
     """Return a canonical run with the one hop of one direction: up that of [reverse], if there is one.
 

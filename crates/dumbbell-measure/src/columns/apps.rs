@@ -1,7 +1,7 @@
 //! Tables of applications.
 
 use super::runs::{JITTER, ONE_WAY};
-use super::{columns, Binned, Cells, ColumnKind, ColumnSpec, Delays, Values, SIM};
+use super::{columns, Binned, Cells, ColumnKind, ColumnSpec, Delays, Values, USERS};
 use crate::apps::{UserResult, WayResult};
 use crate::statistics::ms;
 use crate::table::{Column, ColumnName, UNREPORTED};
@@ -100,55 +100,55 @@ columns! {
     /// Users of applications.
     pub table Apps of AppRow<'_> {
         /// Number of the user in its run, in the order of the file.
-        app: u64 = |row| row.number, by SIM;
+        app: u64 = |row| row.number, by USERS;
         /// The application.
-        name: str = |row| row.app.spec.name(), label "application", by SIM;
+        name: str = |row| row.app.spec.name(), label "application", by USERS;
         /// Number of the class of traffic in its run, as in table classes.
-        class: u64 = |row| u64::from(row.class), by SIM;
+        class: u64 = |row| u64::from(row.class), by USERS;
         /// Congestion control of its streams; "udp" for datagrams.
-        cc: str = |row| row.app.cc.as_ref().map_or("udp", |cc| cc.name()), label "congestion control", by SIM;
+        cc: str = |row| row.app.cc.as_ref().map_or("udp", |cc| cc.name()), label "congestion control", by USERS;
         /// Which way the data went that are measured: down or up.
-        direction: str = |row| row.app.route(row.way).direction(), by SIM;
+        direction: str = |row| row.app.route(row.way).direction(), by USERS;
         /// Propagation, both directions together.
-        base_rtt_ms: f64 = |row| ms(row.app.params.base_rtt), unit "ms", label "base RTT", by SIM;
+        base_rtt_ms: f64 = |row| ms(row.app.params.base_rtt), unit "ms", label "base RTT", by USERS;
         /// When the user started.
-        start_s: f64 = |row| row.user.start.as_secs_f64(), unit "s", label "start", by SIM;
+        start_s: f64 = |row| row.user.start.as_secs_f64(), unit "s", label "start", by USERS;
         /// Payload of all connections that was acknowledged (of datagrams: received) over the time from the start of the user, or the start of the measured
         /// time if that is later, until the run ends.
-        goodput_mbit: f64 = |row| row.result.payload as f64 * 8e-6 / row.seconds, unit "Mbit/s", label "goodput", by SIM;
+        goodput_mbit: f64 = |row| row.result.payload as f64 * 8e-6 / row.seconds, unit "Mbit/s", label "goodput", by USERS;
         /// Loads, such as pages, that the user began to wait for in the measured time; missing for datagrams.
-        loads_begun: u64 = |row| row.of_streams(row.user.loads.begun, UNREPORTED), unit "loads", label "loads begun", by SIM;
+        loads_begun: u64 = |row| row.of_streams(row.user.loads.begun, UNREPORTED), unit "loads", label "loads begun", by USERS;
         /// Loads, such as pages, that were complete; missing for datagrams.
         #[doc = LOADS]
-        loads: u64 = |row| row.of_streams(row.user.loads.times.total(), UNREPORTED), unit "loads", label "loads complete", by SIM;
+        loads: u64 = |row| row.of_streams(row.user.loads.times.total(), UNREPORTED), unit "loads", label "loads complete", by USERS;
         /// Mean time from the request of a load, such as a page, until all of it was there.
         #[doc = LOADS]
-        load_mean_s: f64 = |row| row.user.loads.mean_s(), unit "s", label "load time, mean", by SIM;
+        load_mean_s: f64 = |row| row.user.loads.mean_s(), unit "s", label "load time, mean", by USERS;
         /// Time from the request of a load, such as a page, until all of it was there that 50 % of the loads did not exceed.
         #[doc = LOADS]
-        load_p50_s: Binned = |row| row.user.loads.quantile_s(0.5), unit "s", label "load time, P50", by SIM;
+        load_p50_s: Binned = |row| row.user.loads.quantile_s(0.5), unit "s", label "load time, P50", by USERS;
         /// Time from the request of a load, such as a page, until all of it was there that 95 % of the loads did not exceed.
         #[doc = LOADS]
-        load_p95_s: Binned = |row| row.user.loads.quantile_s(0.95), unit "s", label "load time, P95", by SIM;
+        load_p95_s: Binned = |row| row.user.loads.quantile_s(0.95), unit "s", label "load time, P95", by USERS;
         /// Time from the request of a load, such as a page, until all of it was there that 99 % of the loads did not exceed.
         #[doc = LOADS]
-        load_p99_s: Binned = |row| row.user.loads.quantile_s(0.99), unit "s", label "load time, P99", by SIM;
+        load_p99_s: Binned = |row| row.user.loads.quantile_s(0.99), unit "s", label "load time, P99", by USERS;
         /// Data packets that were sent this way, retransmissions included.
-        sent: u64 = |row| row.result.sent, unit "packets", label "packets sent", by SIM;
+        sent: u64 = |row| row.result.sent, unit "packets", label "packets sent", by USERS;
         /// Data packets that were sent again; missing for datagrams.
-        retransmissions: u64 = |row| row.of_streams(row.result.retransmissions, UNREPORTED), unit "packets", by SIM;
+        retransmissions: u64 = |row| row.of_streams(row.result.retransmissions, UNREPORTED), unit "packets", by USERS;
         /// Datagrams that were lost over all whose fate is known; NaN for streams.
-        loss_share: f64 = |row| row.result.fate.share(), label "share of lost datagrams", by SIM;
+        loss_share: f64 = |row| row.result.fate.share(), label "share of lost datagrams", by USERS;
         /// One-way delay that 50 % of the datagrams did not exceed, of those that arrived; NaN for streams.
         #[doc = ONE_WAY]
-        delay_p50_ms: Binned = |row| row.result.delays.median_ms(), unit "ms", label "one-way delay of UDP, P50", by SIM;
+        delay_p50_ms: Binned = |row| row.result.delays.median_ms(), unit "ms", label "one-way delay of UDP, P50", by USERS;
         /// the datagrams of an application
-        delays: Delays = |row| &row.delays_ms, by SIM;
+        delays: Delays = |row| &row.delays_ms, by USERS;
         /// Jitter after the last datagram.
         #[doc = JITTER]
-        jitter_ms: f64 = |row| row.of_streams(f64::NAN, row.result.jitter_ms), unit "ms", label "jitter", by SIM;
+        jitter_ms: f64 = |row| row.of_streams(f64::NAN, row.result.jitter_ms), unit "ms", label "jitter", by USERS;
         /// Measures of single applications.
-        figures: AppFigures = |row| row, by SIM;
+        figures: AppFigures = |row| row, by USERS;
     }
 }
 
@@ -166,14 +166,14 @@ columns! {
     /// Loads of applications one by one.
     pub table AppLoads of AppLoadsRow {
         /// Number of the user in its run, as in table apps.
-        app: u64 = |row| u64::from(row.app), by SIM;
+        app: u64 = |row| u64::from(row.app), by USERS;
         /// Number of the class of traffic in its run, as in table classes.
-        class: u64 = |row| u64::from(row.class), by SIM;
+        class: u64 = |row| u64::from(row.class), by USERS;
         /// When it was requested.
-        start_s: f64 = |row| row.load.start.as_secs_f64(), unit "s", label "start", by SIM;
+        start_s: f64 = |row| row.load.start.as_secs_f64(), unit "s", label "start", by USERS;
         /// From its request until all of it was there.
-        load_s: f64 = |row| row.load.time.as_secs_f64(), unit "s", label "load time", by SIM;
+        load_s: f64 = |row| row.load.time.as_secs_f64(), unit "s", label "load time", by USERS;
         /// Payload.
-        size_bytes: u64 = |row| row.load.bytes, unit "bytes", label "size", by SIM;
+        size_bytes: u64 = |row| row.load.bytes, unit "bytes", label "size", by USERS;
     }
 }

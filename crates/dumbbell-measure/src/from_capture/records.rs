@@ -27,7 +27,7 @@ pub mod sampled {
 /// A `timeouts` of a kernel that does not count them.
 pub const UNKNOWN: u32 = u32::MAX;
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
@@ -35,7 +35,7 @@ fn half(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn long(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
@@ -50,6 +50,8 @@ pub struct CapturedFrame {
     pub ecn: Ecn,
     /// Whether the frame goes back to the sender of the flow: an acknowledgement, or UDP's answer.
     pub back: bool,
+    /// Payload of TCP.
+    pub payload: u32,
 }
 
 /// The frames in a capture; a record of a burst (gso_size > 0) is as many frames.
@@ -68,7 +70,16 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<CapturedFrame>, Captur
             let part = step.min(payload - offset);
             let len = u16::try_from(headers + part)
                 .map_err(|_| CaptureError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
-            all.push(CapturedFrame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn, back });
+            all.push(CapturedFrame {
+                time,
+                flow,
+                seq: seq.wrapping_add(offset),
+                id: id.wrapping_add(number),
+                len,
+                ecn,
+                back,
+                payload: part,
+            });
             offset += part;
             if offset >= payload {
                 break;

@@ -35,6 +35,7 @@ from dumbbell.scratch import SHARED_MEMORY, Scratch
 
 # of a guest, for each sender, and for the captures at each hop but one; what it does not use it does not take
 MEMORY_MB, SENDER_MB, HOP_MB, MOST_MB = 384, 2, 40, 4096
+APPS_MB = 128  # of the program of the applications
 START = 1_700_000_000  # of the guest's clock, seconds since 1970: any fixed time will do
 BOOT_S, PACKETS_PER_SECOND = 1.5, 8000.0  # what a run costs: make agree, one core
 STALL_S = 120.0  # without 200 ms of virtual time, and as long again for each 100000 packets that these hold
@@ -169,6 +170,9 @@ class Guests(Local):
                 if wanted:
                     lines += make_command(wanted)
                     (folder / _TRACER).symlink_to(guest.compile_program(guest.TRACER))
+                if cell.groups.get("app"):
+                    lines = guest.name_apps(lines)
+                    (folder / "config").write_text(cell.config, encoding="utf-8")
                 (folder / "plan").write_text(name_by_path(lines), encoding="ascii")
                 (folder / _PROGRAM).symlink_to(self._program)
                 with self._start_guest(cell, plan, folder) as child:
@@ -180,7 +184,8 @@ class Guests(Local):
     @contextlib.contextmanager
     def _start_guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         """Start a guest. Its keeper ends it when the pipe to us is closed, however that comes about."""
-        memory = min(MEMORY_MB + SENDER_MB * plan.senders + HOP_MB * (len(plan.hops) - 1), MOST_MB)
+        memory = MEMORY_MB + SENDER_MB * plan.senders + HOP_MB * (len(plan.hops) - 1)
+        memory = min(memory + APPS_MB * bool(cell.groups.get("app")), MOST_MB)
         command = [
             str(self._program), "keep", str(self._engine.kernel.binary), f"mem={memory}M",
             "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={_HERE}/{_PROGRAM}",
@@ -245,11 +250,17 @@ def _measure_run(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
     result = _native.from_capture(
         cell.config,
         hops=[_read_hop(one, folder, f".{number}" if number else "") for number, one in enumerate(plan.hops)],
-        samples=(folder / "samples").read_bytes(),
+        samples=b"".join(_read_if_there(folder / name) for name in ("samples", "samples.apps")),
         started=int((folder / "done").read_text()),
+        apps=_read_if_there(folder / "apps"),
     )
     _read_back(plan, folder)
     return result
+
+
+def _read_if_there(path: Path) -> bytes:
+    """Return the content of a file; nothing if a run has none."""
+    return path.read_bytes() if path.exists() else b""
 
 
 def _read_back(plan: Mapped, folder: Path) -> None:

@@ -50,6 +50,8 @@ def list_notes(cells: list[Cell], kernel: Kernel) -> list[str]:
             said |= dict.fromkeys(list_approximated(hop["aqm"], place))
         if any(one["stop"] is not None for one in groups["flows"]):
             said["flows.stop: at most two segments that were written before leave after it"] = None
+        if any(one["cc"] is not None for one in groups.get("app", ())):
+            said["app: both ways of a connection are one of TCP, whose segments acknowledge as well"] = None
         if any(one["spacing"] == "poisson" for one in groups["udp"]):
             said["udp.spacing = poisson: the same distribution, other draws"] = None
     return list(said)

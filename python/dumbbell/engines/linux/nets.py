@@ -14,14 +14,20 @@ see them.
 from collections.abc import Iterator
 from typing import Any
 
+from dumbbell import _native
 from dumbbell.engines.linux.hop import Hop
 from dumbbell.engines.linux.plan import FIRST_PORT, GuestPlan, make_address
+from dumbbell.errors import Unsupported
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.net import ROUTES
+from dumbbell.experiment.net import ROUTES, give_routes
+from dumbbell.experiment.schema import SENDERS
 
 _RECEIVER_PORT = 0x8000  # guest.c gets it: senders from there, or above, are receivers
 _FIRST_TABLE, _ECN_TABLE = 1000, 100  # routing tables
 _TTL = 255  # each hop takes up to three of it
+
+
+APPLICATIONS = ("pages", "call")  # that have been compared
 
 
 class Net(GuestPlan):
@@ -34,11 +40,16 @@ class Net(GuestPlan):
 
     @staticmethod
     def is_needed(cell: Cell) -> bool:
-        """Whether a run has more than one hop, over which all data go: its keys say so."""
+        """Whether a run has more than one hop, or data go both ways, as those of applications do."""
         groups = cell.groups
         names = {param.name for param in ROUTES}
         senders = (one for kind in ("flows", "web", "udp") for one in groups[kind])
-        return "delay" in groups["bottleneck"] or any(names & one.keys() for one in senders)
+        return "delay" in groups["bottleneck"] or bool(groups.get("app")) or any(names & one.keys() for one in senders)
+
+    @staticmethod
+    def read_groups(cell: Cell) -> dict[str, Any]:
+        """Return the keys of a run, those of hops and routes as well."""
+        return give_routes(GuestPlan.read_groups(cell), list(SENDERS))
 
     def make_hop(self, number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
         """Return a hop and where it is."""
@@ -153,12 +164,15 @@ class Net(GuestPlan):
                 side = now
                 self.lines.append(f"senders {side}")
             self.lines.append(line)
+        apps = list(self.list_apps())
         for (transport, answer, ecn, up, data, acks), variant in self.receivers.items():
             first = self.find_first_port(variant)
             ports = f"{first}-{first + 255}"
             sender, receiver = ("R", "S") if up else ("S", "R")
             if ecn:
                 self.add_commands(f"ip -n {sender} rule add dport {ports} lookup {_ECN_TABLE}")
+                if transport == "app":  # whose receivers connect
+                    self.add_commands(f"ip -n {receiver} rule add sport {ports} lookup {_ECN_TABLE}")
             ends = ("x1", "x0") if up else ("x0", "x1")
             for which, hops, (start, end) in (("dport", data, ends), ("sport", acks, ends[::-1])):
                 for device, to in _list_steps(hops, start, end):
@@ -174,6 +188,27 @@ class Net(GuestPlan):
             line = f"echo {line} {one['dscp'] << 2}" if one.get("echo") else f"sink {line}"
             if line not in self.lines:
                 self.lines.append(line)
+        if apps:
+            self.lines += [f"apps {_native.apps_version()}", *apps]
+
+    def list_apps(self) -> Iterator[str]:
+        """Yield the guest's line of each user of an application: the server is where a sender of flows would be."""
+        number = sum(len(self.schedule[kind]) for kind in ("flows", "udp"))
+        users = [(f"app[{n}]", one) for n, one in enumerate(self.users) for _ in range(one["count"])]
+        for (where, one), (_, connections) in zip(users, self.schedule["app"], strict=True):
+            if one["kind"]["name"] not in APPLICATIONS:
+                raise Unsupported(one["kind"]["name"], APPLICATIONS, key=f"{where}.kind", where="Linux")
+            cc = "-" if one["cc"] is None else self.map_control(where, one["cc"])
+            if one["cc"] is not None and one["ecn_echo"] not in ("auto", "dctcp" if cc == "dctcp" else "classic"):
+                allowed = "auto: both ends of a connection have the same congestion control"
+                raise Unsupported(one["ecn_echo"], allowed, key=f"{where}.ecn_echo", where="Linux")
+            ecn = one["cc"] is not None and bool(self.hosts["ecn"] if one["ecn"] is None else one["ecn"])
+            port = self.find_port(one, "app", "", ecn, *self.find_way(one))
+            server, client = self._find_addresses(one)
+            spaces = ("R", "S") if one["direction"] == "up" else ("S", "R")
+            ends = f"{spaces[0]} {server} {spaces[1]} {client} {port}"
+            yield f"app {number} {connections} {ends} {cc} {one['dscp'] << 2}"
+            number += 2 * connections
 
 
 def _list_steps(hops: tuple[int, ...], start: str, end: str) -> Iterator[tuple[str, str]]:

@@ -64,23 +64,12 @@ _HOSTS = (
     "rto_min",
 )
 # of a sender; the rest must have its default
+_ENDS = ("src_host", "dst_host", "dscp")
 _TAKEN = {
-    "flows": ("cc", "start", "count", "base_rtt", "stop", "size", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
-    "web": ("cc", "start", "arrivals", "size", "base_rtt", "stop", "src_host", "dst_host", "dscp", "ecn_echo", "ecn"),
-    "udp": (
-        "echo",
-        "base_rtt",
-        "start",
-        "count",
-        "rate",
-        "size",
-        "spacing",
-        "ecn",
-        "stop",
-        "src_host",
-        "dst_host",
-        "dscp",
-    ),
+    "flows": ("cc", "start", "count", "base_rtt", "stop", "size", *_ENDS, "ecn_echo", "ecn"),
+    "web": ("cc", "start", "arrivals", "size", "base_rtt", "stop", *_ENDS, "ecn_echo", "ecn"),
+    "udp": ("echo", "base_rtt", "start", "count", "rate", "size", "spacing", "ecn", "stop", *_ENDS),
+    "app": ("kind", "cc", "start", "count", "base_rtt", "stop", *_ENDS, "ecn_echo", "ecn"),
 }
 _ROUTES = tuple(param.name for param in ROUTES)
 _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind", "buffer")
@@ -97,21 +86,28 @@ class GuestPlan:
     receiver_ports: tuple[int, int] | None = None  # where they say which way a packet goes
 
     def __init__(self, cell: Cell, kernel: Kernel) -> None:
-        self.groups, self.kernel, self.lines = give_own_hosts(cell.groups), kernel, list[str]()
+        self.groups, self.kernel, self.lines = self.read_groups(cell), kernel, list[str]()
         self.given = cell.given
         self.hosts = cell.groups["hosts"]
         self.hosts_given = self.given.get("hosts", {})
         self.schedule = json.loads(_native.schedule(cell.config))
+        # two for each connection, numbered ahead of short flows
+        self.app_ends: int = sum(2 * connections for _, connections in self.schedule["app"])
         pairs = zip(list_hops(self.groups), list_hops(self.given), strict=True)
         self.hops = [
             self.make_hop(number, place, own, given) for number, ((place, own), (_, given)) in enumerate(pairs)
         ]
-        self.all_tcp = [*self.groups["flows"], *self.groups["web"]]
-        self.given_tcp = [*self.given.get("flows", []), *self.given.get("web", [])]
-        self.rtts = sorted({get_base_rtt(one) for one in (*self.all_tcp, *self.groups["udp"])})
+        self.users = self.groups.get("app", [])
+        self.all_tcp = [
+            *self.groups["flows"],
+            *self.groups["web"],
+            *(one for one in self.users if one["cc"] is not None),
+        ]
+        self.given_tcp = [one for kind in _TAKEN for one in self.given.get(kind, []) if one.get("cc") is not None]
+        everyone = [*self.groups["flows"], *self.groups["web"], *self.groups["udp"], *self.users]
+        self.rtts = sorted({get_base_rtt(one) for one in everyone})
         if len(self.rtts) > _BANDS**2:
             raise TooMany(f"{len(self.rtts)} different base RTTs", f"at most {_BANDS**2}", key="base_rtt")
-        everyone = [*self.all_tcp, *self.groups["udp"]]
         self.sources = {host: n for n, host in enumerate(sorted({one["src_host"] for one in everyone}), start=1)}
         self.targets = {host: n for n, host in enumerate(sorted({one["dst_host"] for one in everyone}), start=1)}
         self.receivers: dict[tuple[Any, ...], int] = {}
@@ -123,7 +119,7 @@ class GuestPlan:
     @property
     def sender_count(self) -> int:
         """How many senders there are."""
-        return sum(map(len, self.schedule.values()))
+        return self.app_ends + sum(len(self.schedule[kind]) for kind in ("flows", "udp", "web"))
 
     def make(self) -> None:
         """Put everything together; raises InputError for what has no counterpart."""
@@ -136,6 +132,11 @@ class GuestPlan:
         self.start_senders()
         self.read_back_modules()
         self.lines += [f"show {text}" for text in readback.list_commands(self.settings)]
+
+    @staticmethod
+    def read_groups(cell: Cell) -> dict[str, Any]:
+        """Return the keys of a run; flows that are to have hosts of their own name them."""
+        return give_own_hosts(cell.groups)
 
     def make_hop(self, _number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
         """Return a hop and where it is."""
@@ -157,20 +158,18 @@ class GuestPlan:
 
     def refuse(self) -> None:
         """Raise InputError for what has no counterpart."""
-        if self.groups.get("app"):
-            raise Unsupported("applications", f"{spell_option('engine')} sim", key="app", where="Linux")
         profile = read_registry().profiles[self.hosts["profile"]]
         sections = read_registry().sections
         left = {key: value for key, value in self.hosts.items() if key not in (*_HOSTS, *_SYSCTLS)}
         refuse_rest("hosts", left, sections["hosts"], profile.hosts)
         for kind, taken in _TAKEN.items():
-            for number, one in enumerate(self.groups[kind]):
+            for number, one in enumerate(self.groups.get(kind, [])):
                 left = {key: value for key, value in one.items() if key not in (*taken, *_ROUTES)}
                 refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
                 if one["stop"] is not None and one.get("size") is not None and kind == "flows":
                     raise Conflict("stop and size", "one of them on Linux", key=f"{kind}[{number}].stop")
         for kind in _TAKEN:
-            for number, one in enumerate(self.groups[kind]):
+            for number, one in enumerate(self.groups.get(kind, [])):
                 to_whole_microseconds(f"{kind}[{number}].base_rtt", get_base_rtt(one))
         for hop in self.hops:
             for key in ("trace", "path", "behind"):
@@ -541,6 +540,7 @@ class GuestPlan:
                 f"udp {next(numbers)} {start} {_replace_never(one['stop'])} {gap!r} {one['size'] - 42} {poisson}"
                 f" {self.find_source(one)} {target} {port} {_compute_tos(one)} {answered}",
             )
+        numbers = itertools.count(next(numbers) + self.app_ends)
         processes = [(self.find_tcp_target(f"web[{n}]", one), one) for n, one in enumerate(self.groups["web"])]
         for process, start, size in self.schedule["web"]:
             (target, port, rest), one = processes[process]
@@ -582,7 +582,7 @@ class GuestPlan:
 
 def get_base_rtt(one: dict[str, Any]) -> int:
     """Return the base RTT of what sends, ns; UDP that nobody answers has none."""
-    return int(one["base_rtt"]) if "cc" in one or one.get("echo") else 0
+    return int(one["base_rtt"]) if "cc" in one or "kind" in one or one.get("echo") else 0
 
 
 def make_address(net: int, host: int) -> str:

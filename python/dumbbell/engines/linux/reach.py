@@ -137,7 +137,7 @@ class KernelKey:
 
 
 def list_keys() -> Iterator[KernelKey]:
-    """Yield every key of a run that a user can set, except paths and applications (refused), and rate changes."""
+    """Yield every key of a run that a user can set, except paths (refused), applications and rate changes."""
     known = read_registry()
     for algorithms, place in ((known.aqm, "bottleneck.aqm."), (known.cc, "flows[0].cc.")):
         for algorithm in algorithms.values():
@@ -290,6 +290,10 @@ If the experiment does not set these keys, the simulator's default applies, beca
 `[[hop]]`, `[reverse]`, `delay`, `direction`, `route` and `ack_route` become namespaces, links between them and rules of
 routing, which `--show-commands` prints. `link_layer`, `overhead`, `mpu` and `framing` of a hop with Cake become Cake's
 options; with other queues they are refused.
+
+The keys of `[[app]]` and of its applications reach a program in the guest, which runs the applications of the
+simulator; `cc`, `ecn`, `dscp`, hosts and base RTT become options of its sockets, routes and delays. `ecn_echo` follows
+from `cc`, and other values are refused.
 
 These keys decide who sends what over which link, and when:
 

@@ -99,7 +99,7 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let limit = parsed.aqm.values().get("limit").and_then(Value::as_u64).unwrap_or(1000);
     let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
     let hop = HopCaptures { arrived, sent, signals_on_arrival, limit, ..HopCaptures::default() };
-    let captured = Capture { hops: vec![hop], samples, started: 7 };
+    let captured = Capture { hops: vec![hop], samples, started: 7, ..Capture::default() };
     (simulated, measure(config, &captured).expect("observations"))
 }
 
@@ -278,7 +278,7 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
     answer[16..20].copy_from_slice(&35_000_u32.to_le_bytes());
     answer[32..40].copy_from_slice(&35_000_000_u64.to_le_bytes());
     samples.extend(answer);
-    let captured = Capture { hops: vec![bottleneck, second, reverse], samples: &samples, started: 7 };
+    let captured = Capture { hops: vec![bottleneck, second, reverse], samples: &samples, started: 7, ..Capture::default() };
     let Tables { flows, hops, hop_series, .. } = measure(&config, &captured).expect("observations").tables;
     assert_eq!(hops.int("packets"), Some(&[2, 2, 2][..]));
     assert_eq!(hops.int("ack_packets"), Some(&[0, 0, 1][..]));

@@ -1,13 +1,20 @@
-"""The programs in the guest: C, compiled at first use and kept by the hash of their source."""
+"""The programs in the guest: C, compiled at first use and kept by the hash of their source; applications in Rust.
+
+The applications are those of the simulator, from the same library, which Python loads in the guest: so whoever has
+dumbbell has them, and no compiler of Rust is needed.
+"""
 
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
+from dumbbell import _native
 from dumbbell.engines.linux import kernels
 from dumbbell.errors import Failed, Needs, Unwritable, escape_line
 from dumbbell.processes import end_with_parent, group_command
@@ -16,6 +23,7 @@ from dumbbell.writing import get_reason
 
 SOURCE = Path(__file__).with_name("guest.c")
 TRACER = Path(__file__).with_name("trace.c")  # of runs whose packets are wanted
+APPS = Path(__file__).with_name("apps.py")  # of runs with applications
 _COMPILER = ("cc", "-O2", "-Wall")
 
 
@@ -38,6 +46,13 @@ def digest_code(text: str) -> str:
     """Return a hash of C without comments and white space."""
     tokens = (literal or token for literal, token in _TOKEN.findall(text))
     return hashlib.blake2b("\n".join(filter(None, tokens)).encode(), digest_size=16).hexdigest()
+
+
+def name_apps(plan: str) -> str:
+    """Return a plan whose line `apps` has the command of the program of applications instead of its version."""
+    # nothing of the environment, and no random hashes, so that the kernel draws the same random numbers everywhere
+    words = ["env", "-i", "PYTHONHASHSEED=0", sys.executable, "-sSP", str(APPS), str(_native.__file__)]
+    return re.sub(r"(?m)^apps .*$", lambda _: f"apps {shlex.join(words)}", plan)
 
 
 def compile_program(source: Path = SOURCE) -> Path:

@@ -582,6 +582,7 @@ static char *counters_commands[MOST_HOPS];
 static size_t counters_count;
 static char **show_commands;
 static size_t show_count;
+static char *apps_command;
 
 static void *grown(void *array, size_t count, size_t size) {
     if (count & (count - 1)) return array;
@@ -613,6 +614,8 @@ static int64_t or_never(int64_t time) { return time < 0 ? NEVER : time; }
 //   counters TEXT                                        whose output at the end of the run is kept, hop by hop
 //   show TEXT                                            whose output after the run is kept, in shown, shown.1, ...
 //   show read SPACE FILE...                              likewise the first line of each file, behind its name and a colon
+//   apps TEXT                                            a shell command that gets the clock at the start, ns, and ends by itself after the tail
+//   app ...                                              for that command
 //   duration|series|tail|mss|seed NUMBER
 static void read_plan(void) {
     FILE *in = fopen("plan", "r");
@@ -682,6 +685,10 @@ static void read_plan(void) {
         } else if (!strcmp(line, "counters")) {
             if (counters_count == MOST_HOPS) fail("plan: too many hops");
             counters_commands[counters_count++] = strdup(rest);
+        } else if (!strcmp(line, "apps")) {
+            apps_command = strdup(rest);
+        } else if (!strcmp(line, "app")) {
+            continue;
         } else if (!strcmp(line, "show")) {
             show_commands = grown(show_commands, show_count, sizeof *show_commands);
             show_commands[show_count++] = strdup(rest);
@@ -819,6 +826,29 @@ static void run(void) {
     }
 }
 
+// Starts the program of the applications, which is ready when the run starts: to start takes it no virtual time.
+static pid_t start_apps(void) {
+    static char line[1 << 16];
+    snprintf(line, sizeof line, "exec %s %lld >/dev/null 2>apps.said", apps_command, (long long)started);
+    pid_t child = vfork();  // a copy of this process would have copies of the rings, which User-Mode Linux does not stand
+    if (child < 0) fail("applications: %s", strerror(errno));
+    if (child > 0) return child;
+    execl("/bin/sh", "sh", "-c", line, (char *)0);
+    _exit(127);
+}
+
+// Waits until the program of the applications has ended, and tells why it failed, if it has.
+static void end_apps(pid_t child) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status == 0) return;
+    char said[300] = "";
+    FILE *in = fopen("apps.said", "r");
+    while (in && fgets(said, sizeof said, in)) said[strcspn(said, "\n")] = 0;  // the last line
+    fail("applications: %s", *said ? said : "their program ended too early");
+}
+
 static void mount_at(const char *what, const char *where) {
     if (mount(what, where, what, 0, 0) && errno != EBUSY) fail("mount of %s: %s", where, strerror(errno));
 }
@@ -874,12 +904,14 @@ int main(int count, char **arguments) {
     int64_t offset = real - (before + after) / 2;  // to read the clock takes 256 ns of virtual time
     started = (clock_ns(CLOCK_MONOTONIC) / 1000000000 + 2) * 1000000000;
     struct timespec until = {started / 1000000000, 0};
+    pid_t apps = apps_command ? start_apps() : 0;
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0);
     run();
     struct timespec settle = {0, 500000000};  // until the last blocks of the captures are full or retired
     nanosleep(&settle, 0);
     for (size_t i = 0; i < capture_count; i++) close_capture(captures[i]);
     flush(&samples);
+    if (apps) end_apps(apps);
     if (setns(first_space, CLONE_NEWNET)) fail("the first network namespace: %s", strerror(errno));  // which alone has tcp_mem
     for (size_t i = 0; i < show_count; i++) {
         char name[32];

@@ -1,0 +1,229 @@
+"""Users of applications on the simulator and on Linux, cell by cell.
+
+python -m studies.validation.apps_page agree-apps.duckdb    make agree-apps: docs/validation-apps.md
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+from dumbbell.results.store import Store
+from dumbbell.results.student import compute_t_quantile
+from dumbbell.results.versions import choose_version
+from dumbbell.study import align_table
+
+from .bars import Errors, is_within
+from .short_flows import find_percentile
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-apps.md"
+ROW = "short-flows"  # whose bars are those of load times and delays: 5 % for means and 15 % for P95
+TEXT = """\
+# Applications in the simulator and on Linux
+
+`make agree-apps` writes this page. It compares the {cells} cells of
+[studies/validation/experiments/apps.toml](../studies/validation/experiments/apps.toml): one user who loads web pages,
+or one call, next to 1, 4 or 16 CUBIC flows. The same file runs on the simulator and on the kernel itself, in virtual
+time ([Run on real Linux in virtual time](linux.md)). Users are the same state machines on both, with the same random
+draws; on Linux they write into sockets of the kernel.
+
+For pages, the table compares the load times of all pages of {starts} starts; for calls, the one-way delay from the
+server to the client, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is
+the number of pages in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means,
+over starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
+{left_out}
+
+Acknowledgements of requests travel with the responses in the simulator because of this comparison: as packets of their
+own, which waited behind the response, they made pages over Cake 9 % slower next to 16 flows and pages over pfifo 10 %
+faster next to 4, and 26 cells agreed ([lab book](lab-book.md#applications-next-to-linux-612117)).
+
+{verdict}
+
+{table}
+
+First {versions[0]}, second {versions[1]}; the error is that of the first.
+"""
+
+
+@dataclass
+class Side:
+    """What one engine measured in a cell, by seed."""
+
+    means: dict[int, float] = field(default_factory=dict)
+    p95s: dict[int, float] = field(default_factory=dict)
+    times: dict[int, list[float]] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        """The mean of all loads, or over starts."""
+        return (
+            fmean(time for of_seed in self.times.values() for time in of_seed)
+            if self.times
+            else fmean(self.means.values())
+        )
+
+    @property
+    def p95(self) -> float:
+        """The 95th percentile of all loads, or its mean over starts."""
+        if self.times:
+            return find_percentile([time for of_seed in self.times.values() for time in of_seed], 0.95)
+        return fmean(self.p95s.values())
+
+
+@dataclass
+class Judged:
+    """One cell on both engines: the simulator, and Linux."""
+
+    cell: tuple[str, ...]
+    sides: tuple[Side, Side]
+    left_out: tuple[int, ...] = (0, 0)
+
+    def keep_common_starts(self) -> None:
+        """Leave out the starts that only one engine has."""
+        common = self.sides[0].means.keys() & self.sides[1].means.keys()
+        for side in self.sides:
+            for values in (side.means, side.p95s, side.times):
+                for seed in values.keys() - common:
+                    del values[seed]
+
+    @property
+    def errors(self) -> Errors:
+        """Errors of the mean and the 95th percentile."""
+        ours, linux = self.sides
+        return {"mean": [ours.mean / linux.mean - 1], "P95": [ours.p95 / linux.p95 - 1]}
+
+    @property
+    def half_interval(self) -> float:
+        """Half of the 95 % interval of the difference of the means over starts, over the mean of Linux."""
+        ours, linux = (side.means for side in self.sides)
+        differences = [ours[seed] - linux[seed] for seed in ours.keys() & linux.keys()]
+        if len(differences) < 2:
+            return math.inf
+        quantile = compute_t_quantile(len(differences) - 1, 0.95)
+        return quantile * stdev(differences) / math.sqrt(len(differences)) / fmean(linux.values())
+
+    @property
+    def off(self) -> list[str]:
+        """The measures outside their bars."""
+        return [measure for measure, found in self.errors.items() if not is_within(ROW, {measure: found})]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the cell agrees, or what does not."""
+        if not self.off:
+            return "yes"
+        ours, linux = (fmean(side.means.values()) for side in self.sides)
+        chance = abs(ours / linux - 1) <= self.half_interval
+        return f"{', '.join(self.off)}{' (chance)' * chance}"
+
+
+_QUERY = """
+    SELECT r.matrix, r.seed, a.name, a.load_mean_s, a.delay_mean_ms, a.delay_p95_ms, l.times
+    FROM runs r JOIN apps a USING (key) LEFT JOIN (
+        SELECT key, list(load_s ORDER BY start_s) AS times FROM app_loads GROUP BY key
+    ) l USING (key)
+    WHERE r.engine_version = ? AND a.direction = 'down' ORDER BY r.rowid
+"""
+
+
+def read_side(store: Store, version: str) -> dict[tuple[str, ...], Side]:
+    """Return what an engine measured, by cell."""
+    cells: dict[tuple[str, ...], Side] = {}
+    for row in store.read(_QUERY.replace("?", f"'{version}'")).iter_rows(named=True):
+        matrix: dict[str, Any] = json.loads(row["matrix"])
+        # the setting names what `app` has
+        cell = tuple(str(value) for key, value in matrix.items() if key != "app")
+        side = cells.setdefault(cell, Side())
+        seed = row["seed"]
+        if row["name"] == "call":
+            side.means[seed], side.p95s[seed] = row["delay_mean_ms"] / 1e3, row["delay_p95_ms"] / 1e3
+        elif row["times"]:
+            side.means[seed], side.times[seed] = row["load_mean_s"], row["times"]
+    return cells
+
+
+def leave_out_collisions(side: Side) -> int:
+    """Leave out the starts in which a call shares its flow queue with another flow; return how many there are.
+
+    Those are the ones whose mean delay is more than 1.25 times the median of all starts.
+    """
+    shared = [seed for seed, mean in side.means.items() if mean > 1.25 * median(side.means.values())]
+    for seed in shared:
+        del side.means[seed], side.p95s[seed]
+    return len(shared)
+
+
+def judge(results: str) -> tuple[list[Judged], list[str]]:
+    """Return every cell that both engines ran, and their versions.
+
+    Starts of calls over flow queues that collide are left out.
+    """
+    with Store.open(results) as store:
+        # the newest last
+        query = "SELECT engine_version FROM runs GROUP BY 1 ORDER BY max(rowid)"
+        versions = store.read(query)["engine_version"].to_list()
+        names = store.read_kernel_names()
+        chosen = [choose_version(versions, engine, names) or "" for engine in ("sim", "linux")]
+        ours, linux = (read_side(store, version) for version in chosen)
+    judged = [Judged(cell, (side, linux[cell])) for cell, side in ours.items() if cell in linux]
+    for one in judged:
+        if one.cell[:2] == ("call", "fq_codel"):
+            one.left_out = tuple(leave_out_collisions(side) for side in one.sides)
+        one.keep_common_starts()
+    queues = list(dict.fromkeys(one.cell[1] for one in judged))
+    judged.sort(key=lambda one: (one.cell[0] != "pages", queues.index(one.cell[1]), int(one.cell[2])))
+    return judged, chosen
+
+
+def format_row(one: Judged) -> list[str]:
+    """Return the row of a cell, times in ms."""
+    ours, linux = one.sides
+    (mean,), (p95,) = one.errors.values()
+    counts = [sum(map(len, side.times.values())) for side in one.sides]
+    show: Callable[[float], str] = lambda seconds: f"{1e3 * seconds:.4g}"  # noqa: E731
+    return [
+        ", ".join(one.cell),
+        f"{show(ours.mean)} / {show(linux.mean)} / {100 * mean:+.1f} %",
+        f"{100 * one.half_interval:.1f} %",
+        f"{show(ours.p95)} / {show(linux.p95)} / {100 * p95:+.1f} %",
+        f"{counts[0]} / {counts[1]}" if counts[0] else "",
+        one.verdict,
+    ]
+
+
+def format_verdict(judged: Sequence[Judged]) -> str:
+    """Return how many cells agree, in a sentence."""
+    agree = sum(not one.off for one in judged)
+    of_chance = sum(one.verdict.endswith("(chance)") for one in judged)
+    more = f" Of the others, {of_chance} may be outside by chance." if agree < len(judged) else ""
+    return f"**{agree} of {len(judged)} cells agree.**{more}"
+
+
+def main(results: str) -> None:
+    """Write the page."""
+    judged, versions = judge(results)
+    header = ["cell", "mean, ms", "±", "P95, ms", "n", "agrees"]
+    table = align_table(header, [format_row(one) for one in judged], words=(0, 5))
+    starts = max(len(one.sides[0].means) for one in judged)
+    ours, linux = (sum(one.left_out[side] for one in judged) for side in (0, 1))
+    left_out = (
+        f"Starts in which a call over FQ-CoDel shares its flow queue with a flow are left out: {ours} of the simulator "
+        f"and {linux} of Linux."
+    )
+    text = TEXT.format(
+        left_out=left_out,
+        cells=len(judged),
+        starts=starts,
+        verdict=format_verdict(judged),
+        table=table,
+        versions=versions,
+    )
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
