@@ -177,12 +177,8 @@ MEAN = CriterionMeasure("m", "m", "")
 
 
 def make_criterion(**bars: str) -> Criterion:
-    parsed = {name: parse_bar(bars[name], {"cubic", "little"}, name) if name in bars else None for name in grades_of()}
-    return Criterion("c", ("1",), "it does", "s", "m", **parsed)
-
-
-def grades_of() -> tuple[str, ...]:
-    return "passes", "level", "fails"
+    parsed = {name: parse_bar(text, {"cubic", "little"}, name) for name, text in bars.items()}
+    return Criterion("c", ("1",), "it does", "s", "m", parsed.get("passes"), parsed.get("level"), parsed.get("fails"))
 
 
 def make_runs(*values: float) -> dict[int, np.ndarray]:

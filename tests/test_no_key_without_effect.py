@@ -162,7 +162,7 @@ def of_ways() -> Iterator[dict[str, Any]]:
 
 def of_autorate() -> Iterator[dict[str, Any]]:
     cake = {"rate": "100Mbit", "aqm": {"name": "cake", "bandwidth": "10Mbit"}}
-    hops = [{"name": name, "aqm": "pfifo"} for name in ("line", "up", "line-up")]
+    hops: list[dict[str, Any]] = [{"name": name, "aqm": "pfifo"} for name in ("line", "up", "line-up")]
     hops[1] = {"name": "up", "rate": "100Mbit", "aqm": {"name": "cake", "bandwidth": "10Mbit"}}
     for rate in ("8Mbit", "60Mbit"):
         route, way_up = ["bottleneck", "line"], ["up", "line-up"]
