@@ -186,7 +186,6 @@ def test_what_others_call_an_algorithm(key: str, name: str, meant: str) -> None:
     ("aqm", "words"),
     [
         ("tbf", 'shaper = "htb"'),
-        ("fq", 'hosts.pacing = "fq"'),
         ("sfq", "is not modelled"),
         ("pfifo_fast", "three bands"),
         ({"name": "cake", "nat": True}, "src_host and dst_host"),
@@ -225,7 +224,7 @@ def test_codepoints_have_their_names() -> None:
 
 def test_misspellings_name_the_nearest() -> None:
     assert line(duraton="2s").endswith("unknown key duraton; did you mean duration?")
-    assert 'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Choose from pfifo, ' in line(
+    assert 'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Choose from codel, ' in line(
         bottleneck={"aqm": "codle"}
     )
     assert line(bottleneck={"aqm": {"name": "codel", "traget": "1ms"}}).endswith(

@@ -165,6 +165,23 @@ EXCUSED: dict[str, dict[str, Any]] = {
     "keys that need others": {"udp": [{"on": "1s"}]},
     "a segment fits into those of the hosts": {"flows": [FLOW | {"mss": "1449B"}]},
     "two values contradict each other": {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
+    "a range has a value": {
+        "app": [
+            {
+                "kind": {
+                    "name": "video",
+                    "source": "statistical",
+                    "control": "nada",
+                    "least": "1.4Mbit",
+                    "most": "1Mbit",
+                },
+                "base_rtt": "20ms",
+            }
+        ]
+    },
+    "parameters of an application contradict each other": {
+        "app": [{"kind": {"name": "onoff", "smallest": "50kB", "largest": "30kB"}, "cc": "cubic", "base_rtt": "20ms"}]
+    },
 }
 
 

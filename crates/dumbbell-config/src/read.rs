@@ -151,10 +151,10 @@ pub(crate) fn read_app(
     // what goes the other way passes the hops of acknowledgements, and is acknowledged over those of the responses
     let requests = Route { data: responses.acks.clone(), acks: responses.data.clone(), up: !responses.up };
     let is_answered = spec.kind() != AppKind::Datagrams;
-    // Acknowledgements of the way that nobody waits for travel with the data of the other one, which answer at once: they are no packets of their
-    // own. Linux, once a connection is in pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
+    // Acknowledgements of requests that are answered at once travel with the answers: they are no packets of their own. Linux, once a connection is in
+    // pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
     let has_own_acks = |way| match spec.kind() {
-        AppKind::Streams(measured) => measured == way,
+        AppKind::Streams(measured) => measured == way || !spec.answers_at_once(),
         AppKind::Media => true,
         AppKind::Datagrams => false,
     };

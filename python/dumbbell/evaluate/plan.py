@@ -30,7 +30,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ScenePlace:
-    """A cell of a scene, whoever stands in it: a position of its matrix."""
+    """A cell of a scene, with any candidate in it: a position of its matrix."""
 
     scene: str
     position: Position

@@ -172,6 +172,15 @@ macro_rules! apps {
                 match self { $( AppSpec::$variant(_) => $module::KIND, )* }
             }
 
+            /// Returns whether each request is answered at once, over connections that last for the whole run.
+            pub fn answers_at_once(&self) -> bool {
+                match self {
+                    AppSpec::Pages(_) | AppSpec::Dash(_) => true,
+                    AppSpec::Request(params) => !params.fresh,
+                    _ => false,
+                }
+            }
+
             /// Returns whether it is of streams, which need a congestion control.
             pub fn has_streams(&self) -> bool {
                 matches!(self.kind(), AppKind::Streams(_))

@@ -352,6 +352,9 @@ mod tests {
         let stages = [serde_json::json!({"name": NAME}).as_object().unwrap().clone()];
         assert!(crate::path::read::<Packet>(&stages).is_ok());
         let error = crate::path::read::<(ReceiverReply, u32)>(&stages).unwrap_err().to_string();
-        assert_eq!(error, "[0].name: found \"value_marker\", allowed: loss, burst_loss, jitter, delay, reorder, batch, policer");
+        assert_eq!(
+            error,
+            "[0].name: found \"value_marker\", allowed: loss, burst_loss, jitter, delay, reorder, batch, policer, harq"
+        );
     }
 }

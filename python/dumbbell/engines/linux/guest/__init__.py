@@ -1,7 +1,7 @@
 """The programs in the guest: C, compiled at first use and kept by the hash of their source; applications in Rust.
 
-The applications are those of the simulator, from the same library, which Python loads in the guest: so whoever has
-dumbbell has them, and no compiler of Rust is needed.
+The applications are those of the simulator, from the same library, which Python loads in the guest: so no compiler of
+Rust is needed.
 """
 
 import hashlib
