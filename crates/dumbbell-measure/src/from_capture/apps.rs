@@ -357,7 +357,7 @@ mod tests {
             record(told::BEGUN, 1, [0; 4]),
             record(told::ARRIVAL, 2, [0; 4]),
             record(told::FIGURE, 0, [2, 0, 0, 0]),
-            record(told::FIGURE, 0, [0, 1, 0, 0]),
+            record(told::FIGURE, 0, [0, 99, 0, 0]),
             record(9, 0, [0; 4]),
         ];
         for records in wrong {
