@@ -88,8 +88,8 @@ fn windows_give_the_results_of_the_event_loop() {
     let count = std::env::var("DUMBBELL_CASES").map_or(40, |count| count.parse().expect("a number"));
     let from = std::env::var("DUMBBELL_FIRST_CASE").map_or(0, |first| first.parse().expect("a number"));
     let used = (from..from + count).filter(|&seed| compare(&drawn_config(seed), &[1, 2, 3])).count() as u64;
-    // in the others no time is long enough without starts of flows
-    assert!(used * 10 >= count * 9, "{used} of {count} ran in windows");
+    // in the others no time is long enough without starts of flows or times of the queue
+    assert!(used * 10 >= count * 7, "{used} of {count} ran in windows");
 }
 
 #[test]

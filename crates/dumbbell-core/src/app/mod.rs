@@ -172,13 +172,10 @@ macro_rules! apps {
                 match self { $( AppSpec::$variant(_) => $module::KIND, )* }
             }
 
-            /// Returns whether each request is answered at once, over connections that last for the whole run.
+            /// Returns whether each request is answered at once, over connections that last for the whole run: acknowledgements of requests then travel with the
+            /// answers. Compared with Linux for pages alone.
             pub fn answers_at_once(&self) -> bool {
-                match self {
-                    AppSpec::Pages(_) | AppSpec::Dash(_) => true,
-                    AppSpec::Request(params) => !params.fresh,
-                    _ => false,
-                }
+                matches!(self, AppSpec::Pages(_))
             }
 
             /// Returns whether it is of streams, which need a congestion control.
