@@ -4,6 +4,7 @@ import json
 import math
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 
 import dumbbell
 from conftest import Command
+from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import parse_bar
@@ -479,6 +481,25 @@ def test_the_command_prints_and_writes_its_verdicts(small: Path, command: Comman
     assert "for the author: The author writes it." in done.stdout
     done = command("evaluate", "cc", "--suite", "small", "--list")
     assert done.stdout == "loss: It loses little. (1)\nmarks: It answers marks. (1)\n"
+
+
+def test_ctrl_c_keeps_the_runs_and_judges_nothing(
+    small: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sweep.run
+
+    def interrupt(*given: Any, **options: Any) -> sweep.SweepReport:
+        report = whole(*given, **options)
+        report.interrupted = True
+        return report
+
+    monkeypatch.setattr(sweep, "run", interrupt)
+    done = command("evaluate", "cc", "bbr1", "--suite", "small")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "evaluation.duckdb keeps the finished runs" in done.stderr
+    assert not (small.parent / "evaluation.html").exists()
+    monkeypatch.undo()
+    assert command("evaluate", "cc", "bbr1", "--suite", "small").stdout
 
 
 @pytest.mark.parametrize(

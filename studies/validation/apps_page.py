@@ -51,7 +51,7 @@ First {versions[0]}, second {versions[1]}; the error is that of the first.
 
 @dataclass
 class Side:
-    """What one engine measured in a cell, by seed."""
+    """Measurements of one engine in a cell, by seed."""
 
     means: dict[int, float] = field(default_factory=dict)
     p95s: dict[int, float] = field(default_factory=dict)

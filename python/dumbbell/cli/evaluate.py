@@ -11,7 +11,7 @@ import typer
 
 from dumbbell.cli.check_output import Progress
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.cli.status import INTERRUPTED
+from dumbbell.cli.status import FAILED, INTERRUPTED
 from dumbbell.errors import InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
@@ -166,6 +166,9 @@ def _evaluate(
         return
     subject = _read_subject(name, kind)
     found: Evaluation = carry_out(suite, subject, f"{output}.duckdb", quick=quick, jobs=jobs, progress=Progress("runs"))
+    if found.interrupted:
+        print(f"interrupted: {output}.duckdb keeps the finished runs; the same command continues", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
     command = shlex.join(["dumbbell", *sys.argv[1:]])
     page = Path(f"{output}.html")
     write_text(page, verdict_report.make_page(found, command), "a name in a folder that exists", command="evaluate")
@@ -174,7 +177,7 @@ def _evaluate(
     else:
         print(verdict_report.format_report(found, markdown=form == "markdown"))
     print(f"The page: {page}", file=sys.stderr)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
+    if found.failed:
+        raise typer.Exit(FAILED)
     if status := find_status(found.verdicts, fail):
         raise typer.Exit(status)

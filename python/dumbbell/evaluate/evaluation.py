@@ -24,7 +24,7 @@ from dumbbell.results.results import StoredResults
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a criterion says of the subject: the grade of every cell, and the worst of them."""
+    """The grades of a criterion, cell by cell, and the worst of them."""
 
     criterion: Criterion
     cells: dict[ScenePlace, CellGrade]
@@ -155,7 +155,9 @@ def evaluate(
         seeds = min(2 * seeds, most)
         plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places)
     taken = time.monotonic() - began
-    return Evaluation(suite, subject, verdicts, whole, len(set(keys)), tuple(failed), taken, report.interrupted, quick)
+    return Evaluation(
+        suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken, report.interrupted, quick
+    )
 
 
 def _join(labels: dict[str, str]) -> str:

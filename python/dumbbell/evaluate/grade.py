@@ -28,12 +28,12 @@ GOOD = (PASSES, NO_WORSE)
 _ORDER = (NOT_APPLICABLE, PASSES, NO_WORSE, TRANSPORT, CANNOT_TELL, WORSE, FAILS)
 _DRAWS = 400  # resamples of the seeds of a cell
 Values = Mapping[int, npt.NDArray[np.float64]]
-"""What was measured in each seed's run."""
+"""Measured values of the run of each seed."""
 
 
 @dataclass(frozen=True)
 class CellGrade:
-    """What a criterion says of one cell.
+    """The grade of one cell.
 
     `value` is the subject's, `low` to `high` the interval in which it lies at the level of all intervals; `others` has
     those of the yardsticks. `sure` is whether that share of resampled seeds gives the same side of the bar.

@@ -22,7 +22,7 @@ Position = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What stands in the subject's place: a name, and what an experiment file says of it."""
+    """A subject or a yardstick: its name, and its value in an experiment file."""
 
     name: str
     value: Any
@@ -38,7 +38,7 @@ class ScenePlace:
 
 @dataclass
 class Plan:
-    """Experiments of one cell each, and whose each of their runs is."""
+    """Experiments of one cell each, and the candidate of each run."""
 
     experiments: list[Experiment] = field(default_factory=list)
     labels: dict[ScenePlace, dict[str, str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Suites: a TOML file, checked, becomes a `EvaluationSuite`. docs/evaluate.md says what every key means."""
+"""Suites: a TOML file, checked, becomes an `EvaluationSuite`. docs/evaluate.md says what every key means."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class SuiteScene:
 
 @dataclass(frozen=True)
 class CriterionMeasure:
-    """What is measured of every run: SQL over the tables of results, or a function of `measures.FUNCTIONS`."""
+    """A measure of every run: SQL over the tables of results, or a function of `measures.FUNCTIONS`."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ class CriterionMeasure:
 
 @dataclass(frozen=True)
 class Criterion:
-    """One statement about the subject: a measure in the cells of a scene, and the bars that it is held against."""
+    """One statement about the subject: a measure in the cells of a scene, and the bars that it is compared with."""
 
     id: str
     answers: tuple[str, ...]

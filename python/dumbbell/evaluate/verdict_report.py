@@ -143,7 +143,6 @@ def to_json(found: Evaluation) -> str:
             "yardsticks": list(found.suite.yardsticks),
             "runs": found.runs,
             "failed": list(found.failed),
-            "interrupted": found.interrupted,
             "criteria": [_describe_verdict(found, one) for one in found.verdicts],
             "unanswered": [
                 {"paragraph": name, "grade": grade, "reason": reason} for name, grade, reason in found.list_unanswered()

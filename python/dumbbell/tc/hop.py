@@ -36,7 +36,7 @@ class TcHop:
     shaper: str = ""
     """The discipline that has the rate, if any has."""
     traffic: list[tuple[str, str]] = field(default_factory=list)
-    """Of a queue with classes: the DSCP of the flows of each, and the class."""
+    """The classes of a queue, each with the DSCP of its flows."""
     header: int = ETHERNET
     rate_word: Word | None = None
     netem_limit: netem.Netem | None = None

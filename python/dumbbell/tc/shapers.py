@@ -14,7 +14,7 @@ from dumbbell.tc.options import ENGINE, GivenWord, Option, Table, Value, leave, 
 ETHERNET = 14  # bytes of the header, which tc counts and `overhead` of a file replaces
 LEAST_BURST, MOST_BURST = 1514, 100_000_000  # bytes of a hop's `burst`
 _MTU = 1600  # bytes, of HTB by default: tc-htb(8), burst
-_NS = 1e9  # tc reckons the default burst for a clock of 1 ns, /proc/net/psched
+_NS = 1e9  # tc computes the default burst for a clock of 1 ns, /proc/net/psched
 
 
 def _parse_overhead(word: Word) -> int:
@@ -220,7 +220,7 @@ def find_default(qdisc: QdiscNode, major: int) -> str:
 
 @dataclass(frozen=True)
 class ClassWords:
-    """What the words of a class say, with the text of each value."""
+    """The options of a class, with the text of each value."""
 
     rate: int
     ceil: int

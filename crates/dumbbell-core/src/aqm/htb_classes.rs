@@ -91,7 +91,7 @@ crate::params! {
         /// DSCP of the packets of class 4.
         dscp4: u8 = 32, unit "codepoint", range 0_u8, 63_u8, source "ours: CS4, RFC 4594";
         /// Bucket of each rate and each ceiling.
-        burst: u32 = 1600, unit "bytes", range 1_514_u32, 100_000_000_u32, source "tc-htb(8): burst and cburst; tc reckons the mtu of 1600 and a tick";
+        burst: u32 = 1600, unit "bytes", range 1_514_u32, 100_000_000_u32, source "tc-htb(8): burst and cburst; tc takes the mtu of 1600 and a tick";
         /// Packets that fit into the queue of each class; unset: 1000, and 10240 with fq_codel.
         limit: Option<u32> = None, unit "packets", range 1_u32, 100_000_000_u32, source "txqueuelen of an Ethernet device; tc-fq_codel(8)";
         /// Target of FQ-CoDel.
