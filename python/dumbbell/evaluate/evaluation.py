@@ -85,7 +85,7 @@ class _Measured:
     values: dict[tuple[str, ScenePlace], dict[str, dict[int, np.ndarray]]] = field(default_factory=dict)
 
     def take(self, plan: Plan, results: StoredResults) -> None:
-        """CriterionMeasure the runs of a plan for every criterion."""
+        """Measure the runs of a plan for every criterion."""
         cells, roles = plan.cells, plan.roles
         columns = [name for name in cells.columns if name not in ("who", "position")]
         for criterion in self.suite.criteria:
@@ -96,7 +96,7 @@ class _Measured:
             measure = self.suite.measures[criterion.measure]
             mine = roles.filter(pl.col("key").is_in(once["key"].implode()))
             rows = measure_runs(measure, results, once, mine, str(self.suite.file))
-            rows = rows.filter(pl.col("value").is_not_null() & pl.col("value").is_not_nan())
+            rows = rows.filter(pl.col("value").is_not_null())
             by_key = {key: part["value"].to_numpy() for (key,), part in rows.group_by("key")}
             for key, position, who, seed in of_scene.select("key", "position", "who", "seed").iter_rows():
                 place = ScenePlace(criterion.scene, tuple(position))

@@ -66,13 +66,16 @@ def judge_cell(
     """Return the grade of a cell; `values` are of the subject and of every yardstick, by seed.
 
     Seeds are paired: those count that all have. How sure the grade is follows from `_DRAWS` resamples of the seeds,
-    the same ones for the subject and the yardsticks; a cell gets the same ones every time.
+    the same ones for the subject and the yardsticks; a cell gets the same ones every time. Nobody can tell a cell in
+    which a value is not a number: without such runs, those would count that went well.
     """
     seeds = sorted(set.intersection(*(set(one) for one in values.values())))
     if not seeds:
         none = NOT_APPLICABLE if criterion.no_data and not values[subject] else CANNOT_TELL
         return CellGrade(none, math.nan, math.nan, math.nan, {}, 0, sure=True)
     runs = {who: [one[seed] for seed in seeds] for who, one in values.items()}
+    if any(np.isnan(run).any() for one in runs.values() for run in one):
+        return CellGrade(CANNOT_TELL, math.nan, math.nan, math.nan, {}, len(seeds), sure=True)
     found = {who: float(_compute_draws(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
     names = {**words, **found}
     grade = _find_grade(criterion, found[subject], names)
