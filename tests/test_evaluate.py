@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dumbbell.evaluate.evaluation import evaluate, find_status
 from dumbbell.evaluate.grade import judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
-from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, list_suites, load_suite
+from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, Seeds, list_suites, load_suite
 from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES
 
@@ -230,6 +231,14 @@ def test_seeds_count_that_all_have_and_no_data_is_said() -> None:
     assert judge_cell(applies, MEAN, {}, "it", {"it": make_runs(1), "cubic": {}}, "x").grade == grades.CANNOT_TELL
 
 
+def test_nobody_can_tell_a_cell_with_a_value_that_is_not_a_number() -> None:
+    # without the runs in which something never ended, those would count in which it did
+    criterion = make_criterion(level="<= cubic")
+    for mine, theirs in ((make_runs(1, math.nan), make_runs(2, 2)), (make_runs(1, 1), make_runs(2, math.nan))):
+        found = judge_cell(criterion, MEAN, {}, "it", {"it": mine, "cubic": theirs}, "x")
+        assert (found.grade, found.sure, found.seeds) == (grades.CANNOT_TELL, True, 2) and math.isnan(found.value)
+
+
 def test_a_quantile_is_that_of_all_seeds_together() -> None:
     measure = CriterionMeasure("m", "m", "", quantile=0.5)
     values = {"it": {1: np.array([1.0, 1.0, 1.0]), 2: np.array([9.0])}, "cubic": make_runs(1, 1)}
@@ -419,6 +428,49 @@ def test_the_longest_time_below_a_share_is_that_of_an_outage(tmp_path: Path) -> 
     }
     # 2 s without packets, and what its timeouts wait beyond that
     assert found["subject"] == 0.0 and 2.0 <= found["other"] <= 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(list_suites()))
+def test_each_measure_of_a_suite_has_a_value_in_each_cell(name: str, tmp_path: Path) -> None:
+    suite = replace(load_suite(name), seeds=Seeds(2, 2, 2))
+    first = suite.yardsticks[0]
+    found = evaluate(suite, Candidate(first, first), tmp_path / "out.duckdb", quick=True, progress=False)
+    assert not found.failed
+    without = {one.criterion.id for one in found.verdicts for cell in one.cells.values() if math.isnan(cell.value)}
+    assert without <= {one.id for one in suite.criteria if one.no_data}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "judged", "worse", "no_worse"),
+    [
+        # BBRv1 does not make way for UDP, and takes up free capacity at once
+        ("tcpeval", ("release", "arrival", "steps"), {"bbr1": {"arrival", "steps"}}, "reno"),
+        # findings 1, 4, 7 and 8 of the L4S tests; CUBIC has none of them
+        (
+            "l4s",
+            ("own-rtt", "variable-use", "classic-share", "alone-delay", "alone-use"),
+            {"prague": {"own-rtt", "variable-use", "classic-share", "alone-delay"}},
+            "cubic",
+        ),
+        # a video that ignores the capacity fills the queue; it keeps its rate next to TCP
+        (
+            "rfc8867",
+            ("variable-queue", "variable-frames", "long-tcp-rate", "long-tcp-tcp"),
+            {"none": {"variable-queue", "variable-frames", "long-tcp-tcp"}},
+            "nada",
+        ),
+    ],
+)
+def test_suites_tell_subjects_apart_as_is_known(
+    name: str, judged: tuple[str, ...], worse: dict[str, set[str]], no_worse: str, tmp_path: Path
+) -> None:
+    suite = load_suite(name).select(judged)
+    for subject in (*worse, no_worse):
+        found = evaluate(suite, Candidate(subject, subject), tmp_path / "out.duckdb", quick=True, progress=False)
+        bad = {one.criterion.id for one in found.verdicts if one.grade == grades.WORSE}
+        assert bad == worse.get(subject, set()), subject
 
 
 @pytest.mark.slow

@@ -102,6 +102,10 @@ COMMANDS = {
         "Grade a queue discipline by RFC 7928, or by a suite of yours.",
         "dumbbell evaluate aqm fq_codel --quick --only 5.2",
     ),
+    "evaluate media": CommandEntry(
+        "Grade a control of media by RFC 8867, or by a suite of yours.",
+        "dumbbell evaluate media nada --quick --only 5.1",
+    ),
     "check": CommandEntry(
         "Test a QUIC stack or an implementation of BBR, case by case.",
         "dumbbell check bbr --list",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
-_ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE"}
+_ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
@@ -83,7 +83,25 @@ def aqm(
     _evaluate("aqm", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
 
 
-cc.__doc__ = aqm.__doc__ = _EXIT
+@evaluate.command()
+def media(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="CONTROL", help="A congestion control of media, such as nada, or a table of TOML."),
+    ] = None,
+    suite: Name = "rfc8867",
+    quick: Quick = False,
+    only: Only = None,
+    output: Output = "evaluation",
+    jobs: Jobs = None,
+    form: Form = "text",
+    fail: Fail = "worse",
+    listed: Listed = False,
+) -> None:
+    _evaluate("media", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
+
+
+cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
 
 
 def _list_criteria(suite: EvaluationSuite) -> str:
@@ -104,7 +122,7 @@ def _read_subject(text: str | None, kind: str) -> Candidate:
     command, argument = f"evaluate {kind}", _ARGUMENTS[kind]
     if not text:
         raise Missing("a name of dumbbell list, or the file of a plugin", command=command, key=argument)
-    value: Any = parse_setting(f"{kind}={text}")[1]
+    value: Any = parse_setting(f"subject={text}")[1]
     if isinstance(value, str) and Path(value).is_file():
         value = {"plugin": value}
     if isinstance(value, dict) and isinstance(value.get("plugin"), str):
@@ -120,17 +138,17 @@ def _read_subject(text: str | None, kind: str) -> Candidate:
 def _check_subject(value: Any, kind: str, command: str) -> None:
     """Raise InputError if an experiment cannot have this subject."""
     from dumbbell.experiment.file import parse
+    from dumbbell.experiment.matrix import parse_path, set_path
 
+    places = {"cc": "flows[0].cc", "aqm": "bottleneck.aqm", "media": "app[0].kind.control"}
     table: dict[str, Any] = {
         "duration": "1s",
         "bottleneck": {"rate": "1Mbit", "aqm": "pfifo"},
         "flows": [{"cc": "cubic", "base_rtt": "10ms"}],
+        "app": [{"kind": {"name": "video", "source": "statistical"}, "base_rtt": "10ms"}],
     }
-    place = "flows[0].cc" if kind == "cc" else "bottleneck.aqm"
-    if kind == "cc":
-        table["flows"][0]["cc"] = value
-    else:
-        table["bottleneck"]["aqm"] = value
+    place = places[kind]
+    set_path(table, parse_path(place), value)
     try:
         parse(table, "subject")
     except InputError as error:

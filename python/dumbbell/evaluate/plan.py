@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
-from dumbbell.evaluate.suite_file import EvaluationSuite, SuiteScene
+from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.experiment.settings import show_setting
@@ -121,7 +121,7 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
 
 def list_subject_keys(suite: EvaluationSuite, scene: SuiteScene) -> list[str]:
     """Return the keys of a scene that get the subject: `flows[0].cc`."""
-    return [f"{place}.{suite.of}" for place in scene.subject]
+    return [f"{place}.{SUBJECT_KEYS[suite.of]}" for place in scene.subject]
 
 
 def _list_positions(

@@ -16,7 +16,9 @@ from dumbbell.experiment.toml_file import read_toml
 _T = TypeVar("_T")
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 FILE = "suite.toml"
-KINDS = {"cc": "a congestion control", "aqm": "a queue discipline"}
+KINDS = {"cc": "a congestion control", "aqm": "a queue discipline", "media": "a congestion control of media"}
+SUBJECT_KEYS = {"cc": "cc", "aqm": "aqm", "media": "control"}
+"""The key of a scene's tables that gets a subject of a kind."""
 _FILE_KEYS = (
     *("title", "of", "source", "first", "yardsticks", "seeds"),
     *("paragraphs", "words", "scene", "measure", "criterion"),
