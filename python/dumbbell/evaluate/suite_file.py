@@ -23,7 +23,20 @@ _FILE_KEYS = (
     *("title", "of", "source", "first", "yardsticks", "seeds"),
     *("paragraphs", "words", "scene", "measure", "criterion"),
 )
-_CRITERION_KEYS = ("id", "answers", "says", "scene", "measure", "passes", "level", "fails", "no_data", "note", "merit")
+_CRITERION_KEYS = (
+    "id",
+    "answers",
+    "says",
+    "scene",
+    "measure",
+    "passes",
+    "level",
+    "fails",
+    "no_data",
+    "note",
+    "merit",
+    "harm",
+)
 FUNCTION_OPTIONS = {"longest_below": ("role", "below")}
 """Functions that measure runs where SQL is too clumsy, with their keys."""
 MERITS = {
@@ -82,6 +95,14 @@ class CriterionMeasure:
 
 
 @dataclass(frozen=True)
+class HarmRule:
+    """How harm is computed: a measure of the others, and whether more of it is better for them."""
+
+    measure: str
+    is_more_better: bool
+
+
+@dataclass(frozen=True)
 class Criterion:
     """One statement about the subject: a measure in the cells of a scene, and the bars that it is compared with."""
 
@@ -97,6 +118,8 @@ class Criterion:
     """Why it does not apply to a subject of which the measure has no value."""
     note: str = ""
     merit: str = "subject"
+    harm: HarmRule | None = None
+    """Of what the others get less with the subject than alone, if that is to be computed."""
 
     @property
     def bars(self) -> list[CriterionBar]:
@@ -280,6 +303,22 @@ class SuiteReader:
         }
         return SuiteScene(name, file, self._read_texts(f"{key}.subject", table["subject"]), quick)
 
+    def _read_harm(
+        self, key: str, criterion: Mapping[str, Any], bar: CriterionBar | None, measures: Mapping[str, CriterionMeasure]
+    ) -> HarmRule | None:
+        found = criterion.get("harm", False)
+        if found is False:
+            return None
+        if self.table["of"] == "aqm":
+            raise Unfit("a queue has no scene without it", "harm by congestion controls", key=key)
+        if found is True and bar is not None:
+            return HarmRule(criterion["measure"], not bar.is_upper)
+        if not isinstance(found, dict):
+            raise make_error(key, found, 'true, or a table such as { measure = "goodput", better = "more" }')
+        check_keys(key, found, ("measure", "better"), ("measure", "better"))
+        measure = check_name(f"{key}.measure", found["measure"], list(measures))
+        return HarmRule(measure, check_name(f"{key}.better", found["better"], ["more", "less"]) == "more")
+
     def _read_measure(self, name: str, key: str, value: Any) -> CriterionMeasure:
         table = check_kind(key, value, dict, "a table with title, and sql or function")
         if ("sql" in table) == ("function" in table):
@@ -324,5 +363,6 @@ class SuiteReader:
             no_data=self._read_text(f"{key}.no_data", table.get("no_data", "")),
             note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
+            harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
             **bars,
         )
