@@ -1,4 +1,4 @@
-"""A made-up paper of three queue disciplines, frames of its runs and verdicts on a single claim: for tests."""
+"""A made-up paper of three queue disciplines, frames of its runs and verdicts on a single statement: for tests."""
 
 import copy
 import itertools
@@ -7,24 +7,26 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import claims as claiming
+from dumbbell.evaluate.statement_file import StatementSuite, parse_statements
+from dumbbell.evaluate.statement_verdict import StatementVerdict, judge_statements
 
 Values = Callable[[dict[str, Any], int], float | None]
 FILE: dict[str, Any] = {
     "title": "A paper",
-    "frames": "a_paper",
-    "tables": {
+    "of": "results",
+    "program": "a_paper",
+    "table": {
         "runs": {"measures": ["use", "fair"]},
         "classes": {"keys": ["cls"], "measures": ["share", "use"]},
     },
     "words": {
-        "good": {"value": 0.9, "reason": "it is so"},
-        "small": {"value": 0.2, "reason": "the lower half"},
+        "good": {"value": 0.9, "origin": "it is so"},
+        "small": {"value": 0.2, "origin": "the lower half"},
     },
-    "shares": {"most": {"more_than": 0.5, "reason": "literally"}, "generally": {"at_least": 0.75, "reason": "so"}},
+    "shares": {"most": {"more_than": 0.5, "origin": "literally"}, "generally": {"at_least": 0.75, "origin": "so"}},
     "defaults": {"variant": ["new", ""]},
     "sets": {"alone": {"mix": "a"}},
-    "sections": {"V": {"title": "V. Analysis"}, "own": {"title": "Acceptance", "counted": False}},
+    "paragraphs": {"V": {"title": "V. Analysis"}, "own": {"title": "Acceptance", "counted": False}},
     "cells": [
         {"mix": "a", "variant": "", "aqm": ["STEP", "PI2", "X"], "n": ["2", "10"], "k": [0.1, 0.2, 1, 2], "cls": "a"},
         {
@@ -37,20 +39,20 @@ FILE: dict[str, Any] = {
         },
     ],
 }
-CLAIM: dict[str, Any] = {
+STATEMENT: dict[str, Any] = {
     "id": "c",
-    "section": "V",
+    "answers": ["V"],
     "says": "It is so.",
     "measure": "use",
     "set": "alone",
-    "is": ">= good",
+    "passes": ">= good",
     "cells": "every",
 }
 
 
-def read(*claims: dict[str, Any], **top: Any) -> claiming.Claims:
-    table = copy.deepcopy(FILE) | top | {"claims": [CLAIM | one for one in claims]}
-    return claiming.parse(table, "test.toml")
+def read(*statements: dict[str, Any], **top: Any) -> StatementSuite:
+    table = copy.deepcopy(FILE) | top | {"criterion": [STATEMENT | one for one in statements]}
+    return parse_statements(table, "test.toml")
 
 
 def frame(
@@ -71,15 +73,14 @@ def frame(
 KEYS = ["mix", "variant", "aqm", "n", "k"]
 
 
-def verdict(claim: dict[str, Any], use: Values, fair: Values = lambda *_: 1.0, seeds: int = 1) -> claiming.ClaimVerdict:
-    """The verdict on one claim; `use` gives both tables their values."""
-    claims = read(claim)
+def verdict(statement: dict[str, Any], use: Values, fair: Values = lambda *_: 1.0, seeds: int = 1) -> StatementVerdict:
+    """The verdict on one statement; `use` gives both tables their values."""
     each = list(range(seeds))
     tables = {
         "runs": frame(KEYS, {"use": use, "fair": fair}, each),
         "classes": frame([*KEYS, "cls"], {"share": use, "use": use}, each),
     }
-    (found,) = claiming.judge(claims, tables)
+    (found,) = judge_statements(read(statement), tables)
     return found
 
 

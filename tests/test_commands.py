@@ -145,7 +145,7 @@ def test_calls_are_found_in_a_line(line: str, calls: list[str]) -> None:
         ("tabel r.duckdb", "No such command"),
         ("table r.duckdb --row x", "No such option"),
         ("study paper", "No such command"),
-        ("claims r.duckdb", "claims is now study claims"),
+        ("claims r.duckdb", "claims is now evaluate results"),
         ("table r.duckdb --format pdf", "Invalid value"),
         ("trace FILE --cell many", "Invalid value"),
     ],

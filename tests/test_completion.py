@@ -117,7 +117,6 @@ AFTER = {
     **{name: ["--set", "nothing=1"] for name in ("run", "explain", "watch", "trace")},
     "shell": ["--set", "nothing=1", "--", "true"],
     "study tables": ["--only", "1"],
-    "study claims": ["missing"],
     "study check": ["--nothing"],
     "study run": ["--output", "/dev/null/folder"],
     "study page": ["--output", "/dev/null/folder"],

@@ -171,8 +171,8 @@ def test_commands_take_names_of_kernels(path: Path, command: Command, tmp_path: 
     both = command("validate", path, "sce", "--engine", "linux")
     assert both.returncode == 2
     assert "--engine: linux names 2 kernels; choose one of linux:default, linux:target20" in both.stderr
-    for arguments in (("claims", "coexistence"), ("tables", "sce")):
-        wrong = command("study", *arguments, path, "--engine", "linux:x")
+    for arguments in (("evaluate", "results", path, "--suite", "coexistence"), ("study", "tables", "sce", path)):
+        wrong = command(*arguments, "--engine", "linux:x")
         assert wrong.returncode == 2 and "unknown engine linux:x; " in wrong.stderr, arguments
 
 

@@ -23,7 +23,7 @@ REFUSED = {
         ["trace", "one.toml", "--stacks", "-o", "out"],
         "trace: --stacks: no flow of this run has a stack",
     ),
-    "report": (["report", "one.duckdb", "--run-program"], "--claims is missing"),
+    "report": (["report", "one.duckdb", "--run-program"], "--suite is missing"),
     "linux build": (["linux", "build", "--install", "--dry-run"], "--dry-run and --install cannot be combined"),
     "check bbr": (["check", "bbr", "--list", "--at", "x=1s"], "--list and --at cannot be combined"),
     "check bbr as JSON": (["check", "bbr", "--list", "--format", "json"], "--list and --format cannot be combined"),

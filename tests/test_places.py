@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from conftest import Command, examples
 from dumbbell import experiment
-from dumbbell.claims import language
 from dumbbell.cli import program, status
 from dumbbell.errors import InputError, Several, UnknownKey, WrongValue
+from dumbbell.evaluate.statement_file import load_statements
 from dumbbell.experiment import places
 
 FAULTS = """\
@@ -163,11 +163,11 @@ def test_what_is_there_twice_is_said_in_words(tmp_path: Path, text: str, found: 
     assert str(error.value) == f"{path}:{found.replace('FLOWS', f'this is not TOML: {flows}')}"
 
 
-def test_claims_say_line_and_column(tmp_path: Path) -> None:
-    path = tmp_path / "claims.toml"
-    path.write_text('title = "x"\nframes = "csaqm"\ntabels = {}\n')
-    with pytest.raises(InputError, match=r"claims.toml:3:1: unknown key tabels; did you mean tables\?"):
-        language.load(path)
+def test_statements_say_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "suite.toml"
+    path.write_text('title = "x"\nprogram = "csaqm"\ntabel = {}\n')
+    with pytest.raises(InputError, match=r"suite.toml:3:1: unknown key tabel; did you mean table\?"):
+        load_statements(path)
 
 
 def test_a_command_ends_with_a_line_for_each_fault(tmp_path: Path, command: Command) -> None:

@@ -50,7 +50,7 @@ PROTOCOLS = {
     "python/dumbbell/results": {"engine", "frame", "measures", "parts", "sql", "where", "with_keys"},  # behind it
     "python/dumbbell/words.py": {"count"},  # `3 runs`
     "python/dumbbell/pages": {"count", "number", "both"},  # words of templates
-    "python/dumbbell/pages/example/study.py": {"runs"},  # tables of claims
+    "python/dumbbell/pages/example/study.py": {"runs"},
     "studies/coexistence/terms.py": {"runs", "classes"},
     "python/dumbbell/figures/canvas.py": {"savefig"},  # of matplotlib
     "website/hooks.py": {"on_config", "on_files", "on_page_markdown", "on_post_build", "on_post_page"},  # of MkDocs

@@ -517,7 +517,7 @@ def test_bad_input_is_one_line(store: Path, tmp_path: Path, command: Command) ->
         ([str(store), "--where", "flow=cubic"], "a report covers whole runs"),
         ([str(store), "-o", "no/such/page.html"], "cannot write: no such file or directory"),
         ([str(store), "--reference", "none.csv"], "none.csv"),
-        ([str(store), "--claims", "none.toml"], "none.toml"),
+        ([str(store), "--suite", "none"], 'unknown suite "none"'),
         ([str(store), "--engine", "linux"], "unknown engine linux"),
     ):
         done = command("report", *line)
@@ -555,7 +555,7 @@ def test_published_numbers_and_their_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_claims_of_a_study_are_judged(tmp_path: Path) -> None:
+def test_statements_of_a_study_are_judged(tmp_path: Path) -> None:
     results = dumbbell.run(
         "coexistence/equal-1g",
         {
@@ -569,7 +569,7 @@ def test_claims_of_a_study_are_judged(tmp_path: Path) -> None:
     )
     text = results.report(tmp_path / "x.html").read_text(encoding="utf-8")
     part = text.partition('<section id="findings">')[2].partition("</section>")[0]
-    assert re.search(r"\d+ of \d+ judged claims hold", part) and "Claims that these runs decide" in part
+    assert re.search(r"\d+ of \d+ judged statements hold", part) and "Statements that these runs decide" in part
 
 
 # size

@@ -18,7 +18,6 @@ ROOMS = [
     *(
         "figures",
         "published",
-        "claims",
         "check",
         "evaluate",
         "qlog",

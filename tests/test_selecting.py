@@ -23,6 +23,7 @@ from dumbbell._native import Cancel, Progress
 from dumbbell._native import run as simulate
 from dumbbell.cli import study as studies
 from dumbbell.cli.commands import TOP_LEVEL, load_command
+from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.validate import validate
 from dumbbell.engines import sweep
 from dumbbell.errors import Conflict, InputError
@@ -250,7 +251,7 @@ def test_every_command_with_conditions_is_here() -> None:
     taking = {name for name, one in functions.items() if "where" in inspect.signature(one).parameters}
     of_results = {"table", "plot", "report", "diff", "validate", "export"}
     assert taking == of_results | {"explain", "watch", "trace"}
-    of_studies = (studies.tables, studies.figure, studies.claims)
+    of_studies = (studies.tables, studies.figure, judge_results)
     assert all("where" in inspect.signature(one).parameters for one in of_studies)
     assert {kind for kind in plotting.KINDS if any(name.split()[0] == kind for name in USES)} == set(plotting.KINDS)
 

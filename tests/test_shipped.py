@@ -30,11 +30,11 @@ def test_the_package_carries_them_or_the_repository(tmp_path: Path, monkeypatch:
     (folder / "references").mkdir()
     (folder / "experiments" / "a.toml").write_text(SMALL)
     (folder / "references" / "b.csv").write_text("")
-    (folder / "claims.toml").write_text("")
+    (folder / "suite.toml").write_text("")
     monkeypatch.setattr(shipped, "PACKAGE", tmp_path)
     assert shipped.list_experiments() == {"my-own/a": folder / "experiments" / "a.toml"}
     assert shipped.list_references() == {"b": folder / "references" / "b.csv"}
-    assert shipped.list_claims() == {"my-own": folder / "claims.toml"}
+    assert shipped.list_suites() == {"my-own": folder / "suite.toml"}
     assert len(experiment.load("my-own/a")) == 8
 
 

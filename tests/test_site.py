@@ -132,7 +132,7 @@ def list_headings(text: str) -> set[str]:
 def test_links_to_other_places_are_moved() -> None:
     text = "[a](../studies/abe/experiments) [b](../README.md#x) `[c](nowhere.md)`\n\n```\n[d](nowhere.md)\n```\n"
     text += "[e](limits.md) [f](../studies/abe/README.md)"
-    moved = links.move_links(text.replace("`[c](nowhere.md)`", ""), "docs/claims.md", "claims.md")
+    moved = links.move_links(text.replace("`[c](nowhere.md)`", ""), "docs/statements.md", "statements.md")
     assert "[a](gallery/abe.md) [b](index.md#x)" in moved and "[d](nowhere.md)" in moved and "[e](limits.md)" in moved
     assert "[f](findings/abe.md)" in moved
     found = [target.removeprefix("../") for target in links.list_targets(text)]

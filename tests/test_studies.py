@@ -48,7 +48,7 @@ def test_own_experiments_come_before_shipped_ones(tmp_path: Path) -> None:
 def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = command("study", "new", "mine").stdout.split()
-    assert {"mine/study.py", "mine/page.md", "mine/claims.toml", "mine/experiments/shares.toml"} == set(made)
+    assert {"mine/study.py", "mine/page.md", "mine/suite.toml", "mine/experiments/shares.toml"} == set(made)
     assert command("study", "run", "./mine", "-o", "mine", "--quick", "--dry-run").stdout.startswith("12 runs;")
     command("study", "run", "./mine", "-o", "mine", "--quick")
     written = command("study", "page", "./mine", "mine").stderr.split()
@@ -59,15 +59,12 @@ def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pyte
     assert (
         command("study", "figure", "./mine", "shares", "-o", "drawn", "--from", "mine").stdout == "drawn/shares.svg\n"
     )
-    judged = ("study", "claims", "./mine", "mine/results.duckdb")
-    refused = command(*judged)
-    assert refused.returncode == 2 and "mine/study.py is a program; use option --run-program" in refused.stderr
-    said = command(*judged, "--run-program").stdout
-    assert "2 of 2 judged claims hold" in said
-    (tmp_path / "mine" / "claims.toml").write_text(
-        (tmp_path / "mine" / "claims.toml").read_text().replace("0.45..0.55", "0.6..0.7")
-    )
-    assert command(*judged, "--run-program", "--fail").returncode == 1
+    for files in ("mine/results.duckdb", "mine"):
+        done = command("evaluate", "results", files, "--suite", "./mine")
+        assert done.returncode == 0 and "2 of 2 judged statements hold" in done.stdout, done.stderr
+    suite = (tmp_path / "mine" / "suite.toml").read_text()
+    (tmp_path / "mine" / "suite.toml").write_text(suite.replace(">= 0.45 and <= 0.55", ">= 0.6"))
+    assert command("evaluate", "results", "mine", "--suite", "./mine").returncode == 1
     # a page whose statement the results contradict is not written
     (tmp_path / "mine" / "study.py").write_text(
         (tmp_path / "mine" / "study.py").read_text().replace('"low": 0.45, "high": 0.55', '"low": 0.6, "high": 0.7')

@@ -38,9 +38,9 @@ command("run", "small.toml", "-o", "r.duckdb")
 assert "cubic" in command("table", "r.duckdb", "--value", "goodput", "--rows", "flow")
 assert "capacity, Mbit/s" in command("diff", "r.duckdb", "--by", "bottleneck.rate")
 command("diff", "r.duckdb", "r.duckdb")
-pathlib.Path("own.toml").write_text(CLAIMS)
+pathlib.Path("own.toml").write_text(SUITE)
 pathlib.Path("own.py").write_text(PROGRAM)
-assert "holds" in command("study", "claims", "own.toml", "r.duckdb", "--run-program")
+assert "holds" in command("evaluate", "results", "r.duckdb", "--suite", "own.toml", "--run-program")
 command("report", "r.duckdb", "-o", "report.html")
 for kind in ("box", "cdf", "series"):
     command("plot", "r.duckdb", "--kind", kind, "-o", f"{kind}.png")
@@ -60,18 +60,20 @@ for to in ("arrow", "pandas"):
         results.frame("runs", to=to)
 assert results.run("rate=2Mbit", "base_rtt=10ms", seed=1).packets("bottleneck", time=(0, 1)).height
 """
-CLAIMS = """
-frames = "own.py"
-tables = { runs = { measures = ["utilisation"] } }
-sections = { V = { title = "V" } }
+SUITE = """
+title = "Own"
+of = "results"
+program = "own.py"
+table = { runs = { measures = ["utilisation"] } }
+paragraphs = { V = { title = "V" } }
 cells = [{ rate = [2, 10], rtt = [10, 40] }]
 
-[[claims]]
+[[criterion]]
 id = "used"
-section = "V"
+answers = ["V"]
 says = "It is used."
 measure = "utilisation"
-is = ">= 0.5"
+passes = ">= 0.5"
 cells = "every"
 """
 PROGRAM = """
@@ -82,7 +84,7 @@ runs = lambda results: results.tidy("runs").rename(NAMES)
 
 @pytest.mark.slow
 def test_the_required_packages_do_for_everything_but_extras(small: Path, tmp_path: Path) -> None:
-    texts = f"CLAIMS, PROGRAM = {CLAIMS!r}, {PROGRAM!r}\n"
+    texts = f"SUITE, PROGRAM = {SUITE!r}, {PROGRAM!r}\n"
     capture = ROOT / "tests" / "imports" / "upload.json"
     line = [sys.executable, "-c", BLOCKED + texts + USES, small.read_text(), str(capture)]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=110)

@@ -270,7 +270,7 @@ class Results(ResultTables):
         self,
         output: str | Path = "report.html",
         *,
-        claims: Sequence[str] = (),
+        suites: Sequence[str] = (),
         references: Sequence[str] = (),
         run_program: bool = False,
         title: str | None = None,
@@ -278,9 +278,9 @@ class Results(ResultTables):
         """Write a page with all that these results say, which needs no network; return its path.
 
         `output` is a file that ends in .html, or a folder, in which the page is `index.html` and next to it are its
-        time series in full and every table as CSV and Parquet. `claims` and `references` are files, or names of those
-        that come with dumbbell, which are taken in anyway if they are about these runs. `run_program` runs the program
-        next to a file of claims.
+        time series in full and every table as CSV and Parquet. `suites`, of statements, and `references` are files, or
+        names of those that come with dumbbell, which are taken in anyway if they are about these runs. `run_program`
+        runs the program next to a suite.
 
         Raises InputError if there are no runs, or the page cannot be written.
         """
@@ -289,7 +289,7 @@ class Results(ResultTables):
         return report.write(
             self._runs,
             output,
-            claims=claims,
+            suites=suites,
             references=references,
             run_program=run_program,
             title=title,

@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import experiment
-from dumbbell.claims import judging, language
+from dumbbell.evaluate import statement_verdict as judging
+from dumbbell.evaluate.statement_file import load_statements
 from dumbbell.study import Nothing, Results, shipped
 
 from . import linux, terms
@@ -93,21 +94,21 @@ def judge_claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     `where` says how the cells that fail are spread. `linux_fails` is null where Linux has no cell; `fails_there` is the
     same of the simulator in the cells that Linux has.
     """
-    paper = language.load("coexistence")
-    found = judging.judge(paper, {"runs": runs, "classes": classes})
+    paper = load_statements("coexistence")
+    found = judging.judge_statements(paper, {"runs": runs, "classes": classes})
     real = linux.collect_paper_tables()
-    measured = judging.judge(paper, real)
+    measured = judging.judge_statements(paper, real)
     here = [[name for name in frame.columns if name in _OF_CELL] for frame in (real["runs"], real["classes"])]
     same = {
         name: frame.join(real[name], on=keys, how="semi")
         for name, frame, keys in zip(real, (runs, classes), here, strict=True)
     }
-    alike = judging.judge(paper, same)
+    alike = judging.judge_statements(paper, same)
     rows = []
     for one, there, same_cells in zip(found, measured, alike, strict=True):
-        claim, section = one.claim, paper.sections[one.claim.section]
+        claim, section = one.statement, paper.paragraphs[one.statement.answers[0]]
         aqms = {value for cell in claim.cells for column, value in cell if column == "aqm"}
-        known = there.cells - there.unknown
+        known = len(there.known)
         rows.append(
             {
                 "id": claim.id,
@@ -116,30 +117,30 @@ def judge_claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
                 "aqms": ", ".join(aqm for aqm in terms.AQMS if aqm in aqms),
                 "says": claim.says,
                 "predicate": claim.text,
-                "verdict": one.verdict,
+                "verdict": one.grade,
                 "mean": claim.quantifier.is_mean,
                 "held": one.held,
-                "cells": one.cells - one.unknown,
+                "cells": len(one.known),
                 "unsure": one.unsure,
                 "value": one.value.mean,
-                "where": "" if one.verdict != judging.FAILS else spread(one.failing),
+                "where": "" if one.grade != judging.FAILS else spread(one.failing),
                 "linux_held": there.held if known else None,
                 "linux_cells": known,
                 "linux_value": there.value.mean if known else None,
-                "linux_fails": _fails(there) if known else None,
-                "fails_there": _fails(same_cells) if known and same_cells.cells > same_cells.unknown else None,
-                "reason": claim.reason if one.verdict == judging.FAILS else "",
+                "linux_fails": _fails(there, paper.numbers) if known else None,
+                "fails_there": _fails(same_cells, paper.numbers) if known and same_cells.known else None,
+                "reason": claim.reason if one.grade == judging.FAILS else "",
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _fails(verdict: judging.ClaimVerdict) -> bool:
+def _fails(verdict: judging.StatementVerdict, numbers: Mapping[str, float]) -> bool:
     """Whether a claim fails in the cells that there are."""
-    quantifier, predicate = verdict.claim.quantifier, verdict.claim.predicate
-    if quantifier.is_mean:
-        return not predicate.is_true_of(verdict.value.mean)
-    return not quantifier.is_true_of(verdict.held, verdict.cells - verdict.unknown)
+    statement = verdict.statement
+    if statement.quantifier.is_mean:
+        return not statement.bar.is_met(verdict.value.mean, numbers)
+    return not statement.quantifier.is_true_of(verdict.held, len(verdict.known))
 
 
 def spread(failing: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ NAMES = (
 )
 USE, SHARE, RTT = 0.03, 0.08, 0.10  # bars of a cell beside Linux: of the rate, of the goodput, relative
 AQMS = pl.Enum(["STEP", "PI2", "CSAQM"])
-UNFAIR, GOOD = 0.8, 0.95  # Jain's index, as in claims.toml: acceptable and good
+UNFAIR, GOOD = 0.8, 0.95  # Jain's index, as in suite.toml: acceptable and good
 KS = (0.05, 0.1, 0.17, 0.25, 0.5, 1.0, 2.0)  # of equal RTTs
 CLASSES = {"bbr2": "BBRv2", "dctcp": "DCTCP"}
 

@@ -10,7 +10,7 @@ import pytest
 
 import dumbbell
 from dumbbell import experiment
-from dumbbell.claims import language
+from dumbbell.evaluate.statement_file import load_statements
 from dumbbell.pages import study
 from dumbbell.study import Evidence, Results, Rows
 
@@ -47,7 +47,7 @@ def test_what_linux_did_is_read_as_the_paper_has_it(program: ModuleType) -> None
 def test_what_claims_say_of_linux_is_what_its_cells_show() -> None:
     found = study.find("coexistence").read_evidence()["claims"]
     fails = dict(found.select("id", "linux_fails").rows())
-    said = {one.id: one.linux_fails for one in language.load("coexistence").claims if one.linux_fails is not None}
+    said = {one.id: one.linux_fails for one in load_statements("coexistence").criteria if one.linux_fails is not None}
     assert said and {name: fails[name] for name in said} == said
 
 

@@ -91,12 +91,17 @@ COMMANDS = {
         "dumbbell validate demo.duckdb linux-6.12 --scores",
     ),
     "evaluate": CommandEntry(
-        "Grade a congestion control or a queue by the criteria of an RFC.",
+        "Grade a control or a queue by an RFC, or judge results.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "evaluate cc": CommandEntry(
         "Grade a congestion control by RFC 9743, or by a suite of yours.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
+    ),
+    "evaluate results": CommandEntry(
+        "Print whether the statements of a paper hold in results.",
+        "dumbbell evaluate results results.duckdb --suite coexistence --format csv",
+        is_cheap=False,
     ),
     "evaluate aqm": CommandEntry(
         "Grade a queue discipline by RFC 7928, or by a suite of yours.",
@@ -151,11 +156,6 @@ COMMANDS = {
     "study figure": CommandEntry(
         "Draw figures of a study, from its evidence or from results.",
         "dumbbell study figure sce sce-fair -o figures --format svg",
-    ),
-    "study claims": CommandEntry(
-        "Print whether the claims of a paper hold in results.",
-        "dumbbell study claims coexistence results.duckdb --format csv",
-        is_cheap=False,
     ),
     "plugin": CommandEntry(
         "Write and test a queue, a congestion control or a stack.",
@@ -234,7 +234,7 @@ COMMANDS = {
 
 # words and options that are no longer commands, with the ones to use
 RETIRED_COMMANDS = {
-    "claims": "study claims NAME RESULTS",
+    "claims": "evaluate results RESULTS --suite NAME",
     "compare": "validate RESULTS REFERENCE",
     "draft": "study tables NAME RESULTS",
     "paper": "study tables NAME RESULTS, and study figure NAME --from RESULTS",
@@ -242,8 +242,10 @@ RETIRED_COMMANDS = {
     "qlog plot": "plot FILE.sqlog",
     "qlog write": "trace FILE -o DIR",
     "schema": "describe --schema",
+    "study claims": "evaluate results RESULTS --suite NAME",
 }
 RETIRED_OPTIONS = {
     **{f"--{name}": f"--format {name}" for name in ("csv", "flent", "json", "latex", "markdown", "parquet", "raw")},
     "--check": "study check NAME",
+    "--claims": "--suite NAME",
 }

@@ -44,7 +44,6 @@ def list_commands() -> dict[str, Command]:
     names = {
         **{name: [*shipped.list_experiments()] for name in ("run", "explain", "watch", "trace", "shell")},
         **{f"study {name}": [*shipped.list_studies()] for name in ("run", "page", "check", "tables", "figure")},
-        "study claims": [*shipped.list_claims()],
         "list": [*list_.KINDS],
         "describe": key_reference.list_names(),
         "doctor": [one.name for one in versions.list_runners()],

@@ -11,6 +11,7 @@ import typer
 
 from dumbbell.cli.check_output import Progress
 from dumbbell.cli.commands import CommandGroup
+from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.status import FAILED, INTERRUPTED
 from dumbbell.errors import InputError, WrongValue, quote_value
 
@@ -102,6 +103,7 @@ def media(
 
 
 cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
+evaluate.command("results")(judge_results)
 
 
 def _list_criteria(suite: EvaluationSuite) -> str:

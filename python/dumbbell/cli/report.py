@@ -30,12 +30,12 @@ def report(
             help="Runs of sim, live, linux, linux:NAME, a version, or all. By default, the newest of each kind.",
         ),
     ] = None,
-    claims: Annotated[
+    suite: Annotated[
         list[str] | None,
-        typer.Option("--claims", metavar="CLAIMS", help="Judge these claims: a file, or the name of a study."),
+        typer.Option("--suite", metavar="NAME", help="Judge these statements: a study, or a folder with suite.toml."),
     ] = None,
     run_program: Annotated[
-        bool, typer.Option("--run-program", help="Run NAME.py next to the claims, if they name it as their frames.")
+        bool, typer.Option("--run-program", help="Run NAME.py next to the suite, if it names it as its program.")
     ] = False,
     reference: Annotated[
         list[str] | None,
@@ -49,21 +49,21 @@ def report(
         str | None, typer.Option(metavar="TEXT", help="Title of the page, instead of that of the experiment.")
     ] = None,
 ) -> None:
-    """The page needs no network. Claims and published numbers that come with dumbbell are shown if they are about these
-    runs.
+    """The page needs no network. Statements and published numbers that come with dumbbell are shown if they are
+    about these runs.
     """
     from dumbbell import report as reporting
     from dumbbell.errors import Missing
 
-    if run_program and not claims:
-        raise Missing("the claims whose program --run-program runs", command="report", option="--claims")
+    if run_program and not suite:
+        raise Missing("the suite whose program --run-program runs", command="report", option="--suite")
     print(
         reporting.write(
             results,
             output,
             where=where or [],
             engine=engine,
-            claims=claims or [],
+            suites=suite or [],
             references=reference or [],
             run_program=run_program,
             title=title,

@@ -3,7 +3,7 @@
 from dumbbell._native import engine_version
 
 DONE, FAILED, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 70, 130  # 70 is EX_SOFTWARE of sysexits.h
-DIFFERENT = 1  # `dumbbell diff` and `dumbbell study claims --fail`
+DIFFERENT = 1  # `dumbbell diff`
 
 
 class LineError(Exception):

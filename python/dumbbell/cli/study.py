@@ -71,7 +71,7 @@ def run(
 def new(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet.")],
 ) -> None:
-    """The folder has an experiment, claims, a program and the template of a page."""
+    """The folder has an experiment, statements, a program and the template of a page."""
     from dumbbell.pages import new as making
 
     print("\n".join(map(str, making.make(Path(folder)))))
@@ -271,51 +271,3 @@ def _open_paper(
     if is_by_number:
         return module, module.Results(chosen, reference, only)
     return module, module.Results(chosen[0]) if reference is None else module.Results(chosen[0], reference)
-
-
-@study.command()
-def claims(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A study with claims, your own (./FOLDER), or a file of claims.")
-    ],
-    results: options.File,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ID[,ID]", help="Judge only these claims or sections.")
-    ] = None,
-    form: Annotated[
-        Literal["text", "markdown", "csv", "json"],
-        typer.Option(
-            "--format", help="text; markdown: a page by section; csv: a row per claim; json: all numbers of each."
-        ),
-    ] = "text",
-    fail: Annotated[bool, typer.Option("--fail", help="Exit with status 1 if a claim fails.")] = False,
-    run_program: Annotated[
-        bool, typer.Option("--run-program", help="Run NAME.py next to the claims, if they name it as their frames.")
-    ] = False,
-    where: options.Where = None,
-    engine: options.Engine = None,
-) -> None:
-    """Exit status: 0 done, 1 a claim fails (with --fail), 2 bad input."""
-    from dumbbell import claims as claiming
-    from dumbbell.claims import claims_report
-
-    wanted = claiming.load(_find_claims(name)).select([one for names in only or [] for one in names.split(",")])
-    found = options.open_whole_runs(results, where, engine, "claims are judged on whole runs")
-    verdicts = claiming.judge(wanted, claiming.run_tables(wanted, found, run_program=run_program))
-    if form == "csv":
-        options.print_csv([claims_report.make_row(one) for one in verdicts])
-    elif form == "json":
-        print(claims_report.to_json(wanted, verdicts))
-    else:
-        write = claims_report.format_markdown if form == "markdown" else claims_report.format_report
-        print("\n\n".join([write(wanted, verdicts), *found.notes]))
-    if fail and any(one.verdict == claiming.FAILS for one in verdicts):
-        raise typer.Exit(DIFFERENT)
-
-
-def _find_claims(name: str) -> str:
-    """Return the file of claims of a study, or that of a folder."""
-    known = shipped.list_claims()
-    if name in known and not Path(name).is_file():
-        return str(known[name])
-    return str(Path(name) / shipped.CLAIMS) if Path(name).is_dir() else name

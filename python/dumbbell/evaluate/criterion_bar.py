@@ -16,6 +16,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -44,9 +45,14 @@ class CriterionBar:
         """
         return all(_compare(kind, value, _compute(amount, names)) for kind, amount in self.conditions)
 
-    def find_limit(self, names: Mapping[str, float]) -> float:
-        """Return the amount of the first condition."""
-        return _compute(self.conditions[0][1], names)
+    def list_limits(self, names: Mapping[str, float]) -> list[float]:
+        """Return the amounts of all conditions."""
+        return [_compute(amount, names) for _, amount in self.conditions]
+
+    def format_numbers(self, names: Mapping[str, float]) -> str:
+        """Return the bar with numbers in the place of words: `>= 0.95`."""
+        signs = [_SIGNS[kind] for kind, _ in self.conditions]
+        return " and ".join(f"{sign} {one:.4g}" for sign, one in zip(signs, self.list_limits(names), strict=True))
 
     @property
     def is_upper(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from dumbbell.engines import sweep
 from dumbbell.engines.progress import ProgressTold
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.grade import CellGrade
+from dumbbell.evaluate.harm import CellHarm, HarmRuns, find_worst_harm
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
@@ -43,11 +44,19 @@ class Verdict:
         """The grade of the worst cell."""
         return self.decide_grade(self.worst)
 
+    def find_worst_harm(self, harm: HarmByPlace) -> ScenePlace | None:
+        """Return the cell in which the subject harms others most; none if there is no harm."""
+        return find_worst_harm({place: harm.get((self.criterion.id, place), {}) for place in self.cells})
+
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many cells have each grade, from the best grade to the worst."""
         found = Counter(map(self.decide_grade, self.cells))
         return sorted(found.items(), key=lambda one: grades.rank(one[0]))
+
+
+HarmByPlace = Mapping[tuple[str, ScenePlace], Mapping[str, CellHarm]]
+"""Harm by criterion and cell, of the subject, which has an empty name, and of the yardsticks."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,7 @@ class Evaluation:
     seconds: float = 0.0
     interrupted: bool = False
     quick: bool = False
+    harm: HarmByPlace = field(default_factory=dict)
 
     def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
@@ -142,6 +152,7 @@ def evaluate(
     most = suite.seeds.first if quick else suite.seeds.most
     whole = plan = make_plan(suite, candidates, seeds, quick=quick)
     measured = _Measured(suite)
+    victims = HarmRuns(suite, me, whole, seeds)
     failed: list[str] = []
     keys: list[str] = []
     while True:
@@ -154,9 +165,15 @@ def evaluate(
             break
         seeds = min(2 * seeds, most)
         plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places)
+    harm: HarmByPlace = {}
+    if victims.plan.experiments and not report.interrupted:
+        report = sweep.run(victims.plan.experiments, output, jobs=jobs, progress=progress, keys=keys)
+        failed += [f"{cell.experiment} without the subject, seed {cell.seed}: {text}" for cell, text in report.failed]
+        harm = victims.compute(StoredResults(Path(output), keys=keys), me.name)
     taken = time.monotonic() - began
     return Evaluation(
-        suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken, report.interrupted, quick
+        *(suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken),
+        *(report.interrupted, quick, harm),
     )
 
 

@@ -110,7 +110,7 @@ def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, floa
     found = []
     for bar in (criterion.passes, criterion.level):
         if bar is not None:
-            limit = bar.find_limit(names)
+            limit = bar.list_limits(names)[0]
             beyond = value - limit if bar.is_upper else limit - value
             found.append(
                 beyond / abs(limit) if limit else math.inf if beyond > 0 else 0.0 if beyond == 0 else -math.inf

@@ -18,6 +18,8 @@ from dumbbell.experiment.settings import show_setting
 from dumbbell.experiment.toml_file import read_toml
 
 Position = tuple[int, ...]
+NOBODY = "nobody"
+"""Whose the runs are that have no subject."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +56,31 @@ class Plan:
         """Add the runs of a scene at one position, with a candidate in it."""
         alone = _select_position(experiment, position)
         place = ScenePlace(scene.name, position)
-        counts = _count_flows(experiment, position)
-        subjects = {path[1] for path in map(keys.parse_path, scene.subject) if path[0] == "flows"}
-        roles = [index in subjects for index, count in enumerate(counts) for _ in range(count)]
-        self.experiments.append(alone)
+        roles = _list_roles(scene, _count_flows(experiment, position))
         self.commands.setdefault(place, _format_command(suite, scene, who, experiment, position))
-        for cell in alone.make_cells():
+        self._add_runs(alone, place, who.name, roles)
+
+    def add_victim(self, scene: SuiteScene, experiment: Experiment, position: Position) -> None:
+        """Add the runs of a scene at one position in which the subject starts at the end: others are alone.
+
+        The subject's table stays, since buffers may follow from its base RTT.
+        """
+        alone = _select_position(experiment, position)
+        table = _make_table(experiment, position) | {"seeds": list(experiment.seeds)}
+        for path in (keys.parse_path(one) for one in scene.subject):
+            for entry in keys.get_path(table, path[:2]):
+                entry["start"] = f"{(next(alone.make_cells()).duration - 1) / 1e9:.9f}s"
+                entry.pop("stop", None)
+        roles = _list_roles(scene, _count_flows(experiment, position))
+        self._add_runs(parse(table, str(scene.file)), ScenePlace(scene.name, position), NOBODY, roles)
+
+    def _add_runs(self, experiment: Experiment, place: ScenePlace, who: str, roles: Sequence[bool]) -> None:
+        self.experiments.append(experiment)
+        for cell in experiment.make_cells():
             record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
-            self.labels[place] = cell.matrix
-            row = {"key": cell.key, "scene": scene.name, "position": list(position), "who": who.name, "seed": cell.seed}
+            self.labels.setdefault(place, cell.matrix)
+            row: dict[str, Any] = {"key": cell.key, "scene": place.scene, "position": list(place.position), "who": who}
+            row["seed"] = cell.seed
             row |= {"from_s": record["from"] / 1e9, "interval_s": record["interval"] / 1e9}
             row |= {"duration_s": cell.duration / 1e9, "rate_mbit": bottleneck["rate"] / 1e6, "flows": len(roles)}
             self._cells.append(row)
@@ -119,6 +137,18 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
     return parse(table, str(scene.file))
 
 
+def make_victim_plan(
+    suite: EvaluationSuite, scenes: Sequence[SuiteScene], who: Candidate, seeds: int, places: Collection[ScenePlace]
+) -> Plan:
+    """Return the runs of places without the subject `who`, with seeds from 1 to `seeds`. Raises InputError."""
+    plan = Plan()
+    for scene in scenes:
+        experiment = _make_experiment(suite, scene, who, seeds)
+        for position in (one.position for one in places if one.scene == scene.name):
+            plan.add_victim(scene, experiment, position)
+    return plan
+
+
 def list_subject_keys(suite: EvaluationSuite, scene: SuiteScene) -> list[str]:
     """Return the keys of a scene that get the subject: `flows[0].cc`."""
     return [f"{place}.{SUBJECT_KEYS[suite.of]}" for place in scene.subject]
@@ -156,11 +186,22 @@ def _select_position(experiment: Experiment, position: Position) -> Experiment:
 
 def _count_flows(experiment: Experiment, position: Position) -> list[int]:
     """Return how many bulk flows each entry of `flows` is."""
+    return [int(one.get("count", 1)) for one in _make_table(experiment, position).get("flows", [])]
+
+
+def _list_roles(scene: SuiteScene, counts: Sequence[int]) -> list[bool]:
+    """Return whether each bulk flow is the subject's."""
+    subjects = {path[1] for path in map(keys.parse_path, scene.subject) if path[0] == "flows"}
+    return [index in subjects for index, count in enumerate(counts) for _ in range(count)]
+
+
+def _make_table(experiment: Experiment, position: Position) -> dict[str, Any]:
+    """Return what the file says of one position of the matrix."""
     table = copy.deepcopy(experiment.base)
     for key, path, value in experiment.matrix.list_settings(position):
         if key != keys.SETTING:
             keys.set_path(table, path, value)
-    return [int(one.get("count", 1)) for one in table.get("flows", [])]
+    return table
 
 
 def _format_command(

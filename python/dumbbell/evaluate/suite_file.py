@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from dumbbell.errors import InputError, Missing, Nothing, Unfit, UnknownName, quote_value
 from dumbbell.evaluate.criterion_bar import CriterionBar, parse_bar
@@ -23,7 +23,20 @@ _FILE_KEYS = (
     *("title", "of", "source", "first", "yardsticks", "seeds"),
     *("paragraphs", "words", "scene", "measure", "criterion"),
 )
-_CRITERION_KEYS = ("id", "answers", "says", "scene", "measure", "passes", "level", "fails", "no_data", "note", "merit")
+_CRITERION_KEYS = (
+    "id",
+    "answers",
+    "says",
+    "scene",
+    "measure",
+    "passes",
+    "level",
+    "fails",
+    "no_data",
+    "note",
+    "merit",
+    "harm",
+)
 FUNCTION_OPTIONS = {"longest_below": ("role", "below")}
 """Functions that measure runs where SQL is too clumsy, with their keys."""
 MERITS = {
@@ -44,6 +57,8 @@ class Paragraph:
     word: str
     author: str = ""
     lacks: str = ""
+    counted: bool = True
+    """Whether its statements about results count in the summary."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,14 @@ class CriterionMeasure:
 
 
 @dataclass(frozen=True)
+class HarmRule:
+    """How harm is computed: a measure of the others, and whether more of it is better for them."""
+
+    measure: str
+    is_more_better: bool
+
+
+@dataclass(frozen=True)
 class Criterion:
     """One statement about the subject: a measure in the cells of a scene, and the bars that it is compared with."""
 
@@ -95,6 +118,8 @@ class Criterion:
     """Why it does not apply to a subject of which the measure has no value."""
     note: str = ""
     merit: str = "subject"
+    harm: HarmRule | None = None
+    """Of what the others get less with the subject than alone, if that is to be computed."""
 
     @property
     def bars(self) -> list[CriterionBar]:
@@ -130,7 +155,7 @@ class EvaluationSuite:
     measures: Mapping[str, CriterionMeasure]
     criteria: tuple[Criterion, ...]
 
-    def select(self, names: Sequence[str]) -> EvaluationSuite:
+    def select(self, names: Sequence[str]) -> Self:
         """Return the suite with the criteria or paragraphs `names` alone, all if there are none. Raises InputError."""
         if not names:
             return self
@@ -159,30 +184,43 @@ def list_suites() -> dict[str, Path]:
 
 def load_suite(name: str) -> EvaluationSuite:
     """Return a suite that comes with dumbbell, or that of a folder. Raises InputError."""
-    known = list_suites()
+    return read_suite_file(find_suite_file(name, list_suites()), lambda *given: SuiteReader(*given).read_suite())
+
+
+def find_suite_file(name: str, known: Mapping[str, Path]) -> Path:
+    """Return the file of a `known` suite, or that of a folder. Raises InputError."""
     folder = Path(name)
     if name in known and not folder.is_dir():
-        path = known[name]
-    elif folder.is_dir():
-        path = folder / FILE
-        if not path.is_file():
-            raise Missing(f"a suite's {FILE}", file=folder, option="--suite")
-    else:
+        return known[name]
+    if not folder.is_dir():
         raise UnknownName(quote_value(name), among=[*known, "a folder with suite.toml"], option="--suite", what="suite")
-    table = read_toml(path, "a suite (TOML)", known)
+    if not (folder / FILE).is_file():
+        raise Missing(f"a suite's {FILE}", file=folder, option="--suite")
+    return folder / FILE
+
+
+def read_suite_file(path: Path, read: Callable[[dict[str, Any], Path], _T]) -> _T:
+    """Return what `read` makes of the file of a suite. Raises InputError."""
+    table = read_toml(path, "a suite (TOML)")
     with places.place_errors(path):
         try:
-            return _SuiteReader(table, path).read_suite()
+            return read(table, path)
         except InputError as error:
             raise error.move_into(str(path)) from None
 
 
-class _SuiteReader:
+class SuiteReader:
+    """Reads a suite with a subject; other kinds of suites read other keys."""
+
+    keys: tuple[str, ...] = _FILE_KEYS
+    required: tuple[str, ...] = ("title", "of", "yardsticks", "scene", "measure", "criterion")
+
     def __init__(self, table: dict[str, Any], path: Path) -> None:
-        self.table = check_keys("", table, _FILE_KEYS, ("title", "of", "yardsticks", "scene", "measure", "criterion"))
+        self.table = check_keys("", table, self.keys, self.required)
         self.path = path
 
     def read_suite(self) -> EvaluationSuite:
+        """Return the checked suite. Raises InputError."""
         top = self.table
         texts = {key: self._read_text(key, top.get(key, "")) for key in ("title", "source", "first")}
         of = check_name("of", top["of"], list(KINDS))
@@ -223,6 +261,10 @@ class _SuiteReader:
     def _read_texts(self, key: str, value: Any) -> tuple[str, ...]:
         return tuple(self._read_text(f"{key}[{n}]", one) for n, one in enumerate(check_kind(key, value, list, "texts")))
 
+    def _read_answers(self, key: str, value: Any, paragraphs: Mapping[str, Paragraph]) -> tuple[str, ...]:
+        found = self._read_texts(key, value)
+        return tuple(check_name(f"{key}[{number}]", one, list(paragraphs)) for number, one in enumerate(found))
+
     def _read_named(self, key: str, read: Callable[[str, str, Any], _T]) -> dict[str, _T]:
         found: dict[str, Any] = check_kind(key, self.table.get(key, {}), dict, "a table of tables")
         return {name: read(name, f"{key}.{name}", one) for name, one in found.items()}
@@ -246,10 +288,9 @@ class _SuiteReader:
 
     def _read_paragraph(self, name: str, key: str, value: Any) -> Paragraph:
         table = check_keys(key, value, ("title", "word", "author", "lacks"), ("title",))
-        texts = {
-            one: self._read_text(f"{key}.{one}", table.get(one, "")) for one in ("title", "word", "author", "lacks")
-        }
-        return Paragraph(name, **texts)
+        names = ("title", "word", "author", "lacks")
+        title, word, author, lacks = (self._read_text(f"{key}.{one}", table.get(one, "")) for one in names)
+        return Paragraph(name, title, word, author, lacks)
 
     def _read_scene(self, name: str, key: str, value: Any) -> SuiteScene:
         table = check_keys(key, value, ("file", "subject", "quick"), ("subject",))
@@ -261,6 +302,22 @@ class _SuiteReader:
             ).items()
         }
         return SuiteScene(name, file, self._read_texts(f"{key}.subject", table["subject"]), quick)
+
+    def _read_harm(
+        self, key: str, criterion: Mapping[str, Any], bar: CriterionBar | None, measures: Mapping[str, CriterionMeasure]
+    ) -> HarmRule | None:
+        found = criterion.get("harm", False)
+        if found is False:
+            return None
+        if self.table["of"] == "aqm":
+            raise Unfit("a queue has no scene without it", "harm by congestion controls", key=key)
+        if found is True and bar is not None:
+            return HarmRule(criterion["measure"], not bar.is_upper)
+        if not isinstance(found, dict):
+            raise make_error(key, found, 'true, or a table such as { measure = "goodput", better = "more" }')
+        check_keys(key, found, ("measure", "better"), ("measure", "better"))
+        measure = check_name(f"{key}.measure", found["measure"], list(measures))
+        return HarmRule(measure, check_name(f"{key}.better", found["better"], ["more", "less"]) == "more")
 
     def _read_measure(self, name: str, key: str, value: Any) -> CriterionMeasure:
         table = check_kind(key, value, dict, "a table with title, and sql or function")
@@ -297,17 +354,15 @@ class _SuiteReader:
         }
         if bars["passes"] is None and bars["level"] is None:
             raise Missing("a bar: passes, level, or both", key=key)
-        answers = self._read_texts(f"{key}.answers", table["answers"])
-        for number, one in enumerate(answers):
-            check_name(f"{key}.answers[{number}]", one, list(paragraphs))
         return Criterion(
             id=self._read_text(f"{key}.id", table["id"]),
-            answers=answers,
+            answers=self._read_answers(f"{key}.answers", table["answers"], paragraphs),
             says=self._read_text(f"{key}.says", table["says"]),
             scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
             measure=check_name(f"{key}.measure", table["measure"], list(measures)),
             no_data=self._read_text(f"{key}.no_data", table.get("no_data", "")),
             note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
+            harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
             **bars,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ from jinja2 import Environment
 
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.plan import ScenePlace
+from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
+HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
 _PAGE = Path(__file__).with_name("page.html")
 
 
@@ -50,6 +54,7 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
         describe_setup(found),
         summarise(found),
         _format_table(found),
+        _format_harm(found),
         _format_unanswered(found),
         "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
         _format_bars(found),
@@ -100,6 +105,27 @@ def _format_other(one: Verdict, name: str) -> str:
 
 def _format_counts(one: Verdict) -> str:
     return ", ".join(f"{grade}: {number}" for grade, number in one.counts)
+
+
+def _format_harm(found: Evaluation) -> str:
+    lines = []
+    for one in found.verdicts:
+        worst = one.find_worst_harm(found.harm)
+        if one.criterion.harm is not None and worst is not None:
+            measure = found.suite.measures[one.criterion.harm.measure].title
+            who = [("it", ""), *((name, name) for name in found.suite.yardsticks)]
+            texts = [f"{said} {format_harm(found.harm[one.criterion.id, worst].get(name))}" for said, name in who]
+            place = found.format_place(worst)
+            lines.append(f"- {one.criterion.id}, {measure}: {', '.join(texts)}{f' ({place})' if place else ''}")
+    return "\n".join([HARM, *lines]) if lines else ""
+
+
+def format_harm(harm: CellHarm | None) -> str:
+    """Return a harm with its interval."""
+    if harm is None or math.isnan(harm.value):
+        return "-"
+    low, high = format_measured(harm.low, 2), format_measured(harm.high, 2)
+    return format_measured(harm.value, 2) + (f" ({low} to {high})" if low != high else "")
 
 
 def _format_unanswered(found: Evaluation) -> str:
@@ -170,6 +196,10 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
                 "others": {name: _make_finite(value) for name, value in cell.others.items()},
                 "seeds": cell.seeds,
                 "command": found.plan.commands[place],
+                "harm": {
+                    who or "subject": {name: _make_finite(value) for name, value in asdict(harm).items()}
+                    for who, harm in found.harm.get((one.criterion.id, place), {}).items()
+                },
             }
             for place, cell in one.cells.items()
         ],
@@ -199,28 +229,38 @@ def make_page(found: Evaluation, command: str) -> str:
         ],
         paragraphs=found.suite.paragraphs,
         words=found.suite.words.items(),
-        grades=[(grade, _name_class(grade), meaning) for grade, meaning in grades.GRADES.items()],
+        grades=[(grade, name_grade(grade), meaning) for grade, meaning in grades.GRADES.items()],
         failed=found.failed,
+        has_harm=bool(found.harm),
     )
 
 
 def _show_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
     bars = (("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails))
+    harmed = one.find_worst_harm(found.harm)
     return {
         "criterion": one.criterion,
         "grade": one.grade,
-        "kind": _name_class(one.grade),
+        "kind": name_grade(one.grade),
         "measure": _describe_measure(found, one),
         "value": format_value(one),
         "others": [_format_other(one, name) for name in found.suite.yardsticks],
         "counts": _format_counts(one),
         "worst": found.format_place(one.worst),
         "bars": [(grade, bar.text) for grade, bar in bars if bar is not None],
+        "map": draw_verdict_map(found, one),
+        "harm": format_harm(found.harm[one.criterion.id, harmed].get("")) if harmed else "",
         "cells": [
             {
+                "name": name_cell(one, place),
                 "place": found.format_place(place) or "the only cell",
+                "harms": [
+                    format_harm(found.harm.get((one.criterion.id, place), {}).get(who))
+                    for who in ("", *found.suite.yardsticks)
+                    if one.criterion.harm is not None
+                ],
                 "grade": one.decide_grade(place),
-                "kind": _name_class(one.decide_grade(place)),
+                "kind": name_grade(one.decide_grade(place)),
                 "value": format_value(one, place),
                 "others": [
                     "-" if math.isnan(value := cell.others.get(name, math.nan)) else format_measured(value)
@@ -232,8 +272,3 @@ def _show_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
             for place, cell in one.cells.items()
         ],
     }
-
-
-def _name_class(grade: str) -> str:
-    """Return the class of a grade in the page's style sheet."""
-    return "".join(letter for letter in grade.replace(" ", "-") if letter.isalpha() or letter == "-")

@@ -1,4 +1,4 @@
-"""The files that come with dumbbell: studies, with their experiments, references and claims.
+"""The files that come with dumbbell: studies, with their experiments, references and statements.
 
 A study is a folder. `STUDY/NAME` is the name of its experiment `experiments/NAME.toml`, where STUDY is the folder with
 hyphens; references have names without a folder.
@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 REPOSITORY = PACKAGE.parents[1]
 # in the folder of a study
-EXPERIMENTS, REFERENCES, CLAIMS, PROGRAM, PAPER = "experiments", "references", "claims.toml", "study.py", "paper.py"
+EXPERIMENTS, REFERENCES, SUITE, PROGRAM, PAPER = "experiments", "references", "suite.toml", "study.py", "paper.py"
 
 
 def place() -> Path:
@@ -50,9 +50,9 @@ def list_references() -> dict[str, Path]:
     return {path.stem: path for path in sorted(place().glob(f"*/{REFERENCES}/*.csv"))}
 
 
-def list_claims() -> dict[str, Path]:
-    """Return the files of claims by the studies that they belong to, such as `coexistence`."""
-    return {name_study(path.parent): path for path in sorted(place().glob(f"*/{CLAIMS}"))}
+def list_suites() -> dict[str, Path]:
+    """Return the suites of statements by the studies that they belong to, such as `coexistence`."""
+    return {name_study(path.parent): path for path in sorted(place().glob(f"*/{SUITE}"))}
 
 
 def find(name: str) -> Path | None:

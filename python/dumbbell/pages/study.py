@@ -7,7 +7,7 @@
     figures/      its figures
     experiments/  experiment files of its own (optional)
     references/   published numbers that it needs, as CSV (optional)
-    claims.toml   a paper's statements, for `dumbbell study claims` (optional)
+    suite.toml    a paper's statements, for `dumbbell evaluate results` (optional)
     paper.py      all tables and figures of a paper, for `dumbbell study tables` and `study figure` (optional)
 
 `study.py` has

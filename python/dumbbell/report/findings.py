@@ -1,4 +1,4 @@
-"""The findings at the top of a report: verdicts on claims, and the differences between files, engines and settings."""
+"""The findings at the top of a report: verdicts on statements, and differences between files, engines and settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import claims as claiming
-from dumbbell.claims import ClaimVerdict
-from dumbbell.claims import claims_report as claims_report
 from dumbbell.errors import InputError
-from dumbbell.experiment import matrix, shipped
+from dumbbell.evaluate import statement_report, statement_verdict
+from dumbbell.evaluate.statement_file import list_suites_about, load_statements
+from dumbbell.evaluate.statement_verdict import FAILS, HOLDS, NO_DATA, StatementVerdict
+from dumbbell.experiment import matrix
 from dumbbell.report.sources import ReportRuns
 from dumbbell.results import diff, pairing, selecting
 from dumbbell.results import dimensions as dims
@@ -114,8 +114,8 @@ def _list_changes(rows: Sequence[dict[str, Any]]) -> tuple[str, list[tuple[str, 
 
 
 @dataclass
-class JudgedClaims:
-    """Verdicts on the claims of a study, or why there are none."""
+class JudgedStatements:
+    """Verdicts on the statements of a study, or why there are none."""
 
     study: str
     title: str
@@ -326,45 +326,43 @@ def _make_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def judge_claims(
+def judge_suites(
     runs: ReportRuns, of: Sequence[ReportSide], wanted: Sequence[str], *, run_program: bool = False
-) -> list[JudgedClaims]:
-    """Return verdicts on the claims that are `wanted`, else on those of every study whose experiments were run.
+) -> list[JudgedStatements]:
+    """Return verdicts on the statements of suites: `wanted` ones, else those about the experiments that were run.
 
-    Raises InputError if wanted claims cannot be judged; others then say why.
+    Raises InputError if wanted suites cannot be judged; others then say why.
     """
     if wanted:
-        return [_judge_file(name, side, run_program=run_program) for name in wanted for side in of]
-    own = {name.partition("/")[2]: name.partition("/")[0] for name in shipped.list_experiments()}
-    studies = {own[name] for name in runs.experiments if name in own}
+        return [_judge_suite(name, side, run_program=run_program) for name in wanted for side in of]
     found = []
-    for study in sorted(studies & shipped.list_claims().keys()):
+    for study in list_suites_about(runs.experiments):
         for side in of:
             try:
-                found.append(_judge_file(study, side))
+                found.append(_judge_suite(study, side))
             except (InputError, pl.exceptions.PolarsError, LookupError, ValueError) as error:
                 said = str(error).splitlines()[0] if str(error) else type(error).__name__
-                found.append(JudgedClaims(study, f"Claims of {study}", "", refused=said))
+                found.append(JudgedStatements(study, f"Statements of {study}", "", refused=said))
     return found
 
 
-def _judge_file(name: str, side: ReportSide, *, run_program: bool = False) -> JudgedClaims:
-    file = claiming.load(name)
-    verdicts = claiming.judge(file, claiming.run_tables(file, side.results, run_program=run_program))
-    if all(one.verdict == claiming.NO_DATA for one in verdicts):
-        return JudgedClaims(name, file.title, "", refused="these runs decide none of the claims")
-    rows = [_convert_verdict(one) for one in verdicts]
-    order = [claiming.FAILS, claiming.HOLDS, claiming.NO_DATA]
-    rows.sort(key=lambda row: order.index(row["verdict"]))
-    return JudgedClaims(name, file.title, claims_report.make_summary(file, verdicts), rows)
+def _judge_suite(name: str, side: ReportSide, *, run_program: bool = False) -> JudgedStatements:
+    suite = load_statements(name)
+    tables = statement_verdict.collect_tables(suite, [side.results], run_program=run_program)
+    verdicts = statement_verdict.judge_statements(suite, tables)
+    if all(one.grade == NO_DATA for one in verdicts):
+        return JudgedStatements(name, suite.title, "", refused="these runs decide none of the statements")
+    verdicts.sort(key=lambda one: (FAILS, HOLDS, NO_DATA).index(one.grade))
+    summary = statement_report.summarise_statements(suite, verdicts)
+    return JudgedStatements(name, suite.title, summary, list(map(_convert_verdict, verdicts)))
 
 
-def _convert_verdict(one: ClaimVerdict) -> dict[str, Any]:
-    remarks = " ".join(claims_report.list_remarks(one))
+def _convert_verdict(one: StatementVerdict) -> dict[str, Any]:
+    remarks = " ".join(statement_report.list_remarks(one))
     return {
-        "verdict": one.verdict,
-        "decided": one.verdict != claiming.NO_DATA,
-        "says": one.claim.says,
-        "value": claims_report.format_value(one),
-        "note": ". ".join([f"{one.claim.selects}; {one.claim.text}", *filter(None, [remarks])]),
+        "verdict": one.grade,
+        "decided": one.grade != NO_DATA,
+        "says": one.statement.says,
+        "value": statement_report.format_found(one),
+        "note": ". ".join([f"{one.statement.selects}; {one.statement.text}", *filter(None, [remarks])]),
     }

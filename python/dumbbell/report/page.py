@@ -49,7 +49,7 @@ def write(
     *,
     where: Sequence[str] = (),
     engine: str | None = None,
-    claims: Sequence[str] = (),
+    suites: Sequence[str] = (),
     references: Sequence[str] = (),
     run_program: bool = False,
     title: str | None = None,
@@ -58,9 +58,9 @@ def write(
 
     `sources` are results files, or results that are open; of a file the newest version of each kind of engine counts,
     unless `engine` names one. `output` is a file that ends in .html, or a folder, in which the page is `index.html` and
-    next to it are its time series in full and every table as CSV and Parquet. `claims` and `references` are files, or
-    names of those that come with dumbbell, which are taken in anyway if they are about these runs. `run_program` runs
-    the program next to a file of claims.
+    next to it are its time series in full and every table as CSV and Parquet. `suites`, of statements, and `references`
+    are files, or names of those that come with dumbbell, which are taken in anyway if they are about these runs.
+    `run_program` runs the program next to a suite.
 
     Raises InputError if there are no runs, or the page cannot be written.
     """
@@ -70,7 +70,7 @@ def write(
         refuse_file_name(path, "a page that ends in .html, or a folder")
     listed = [sources] if isinstance(sources, str | Path | StoredResults) else list(sources)
     runs = ReportRuns(open_files(listed, where, engine))
-    made = _Report(runs, claims, references, run_program=run_program, title=title)
+    made = _Report(runs, suites, references, run_program=run_program, title=title)
     with report_write_failures(output, "a file in a folder that can be written to"):
         return made.write_file(path) if is_file else made.write_folder(path)
 
@@ -81,7 +81,7 @@ class _Report:
     def __init__(
         self,
         runs: ReportRuns,
-        claims: Sequence[str],
+        suites: Sequence[str],
         wanted: Sequence[str],
         *,
         run_program: bool,
@@ -92,7 +92,7 @@ class _Report:
         self._sides = findings.list_sides(runs)
         self._tables = report_tables.make_tables(runs)
         self._compared, refused = findings.compare_sides(self._sides)
-        judged = findings.judge_claims(runs, self._sides, claims, run_program=run_program)
+        judged = findings.judge_suites(runs, self._sides, suites, run_program=run_program)
         self._published = references.list_published(self._sides, wanted)
         names = [side.name for side in self._sides]
         self._title = title or _make_title(runs)

@@ -10,10 +10,7 @@ RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s
 
 
 def runs(results: Results) -> pl.DataFrame:
-    """Return one row per run: what distinguishes it, CUBIC's share of the goodput, and the utilisation of the link.
-
-    The claims read it, too.
-    """
+    """Return one row per run: what distinguishes it, CUBIC's share of the goodput, and the utilisation of the link."""
     rows = results.tidy("flows").rename(
         {"bottleneck.aqm": "aqm", "flows[*].base_rtt_ms": "rtt", "bottleneck.rate_mbit": "rate"}, strict=False
     )
