@@ -45,6 +45,8 @@ class Plan:
     """The values of the matrix that a place has."""
     commands: dict[ScenePlace, str] = field(default_factory=dict)
     """The command that repeats the runs of the subject."""
+    tables: dict[ScenePlace, dict[str, Any]] = field(default_factory=dict)
+    """The experiment of the subject there, as a file has it."""
     _cells: list[dict[str, Any]] = field(default_factory=list)
     _roles: list[dict[str, Any]] = field(default_factory=list)
 
@@ -54,7 +56,9 @@ class Plan:
         """Add the runs of a scene at one position, with a candidate in it."""
         alone = _select_position(experiment, position)
         place = ScenePlace(scene.name, position)
-        counts = _count_flows(experiment, position)
+        table = _set_position(experiment, position)
+        self.tables.setdefault(place, table)
+        counts = [int(one.get("count", 1)) for one in table.get("flows", [])]
         subjects = {path[1] for path in map(keys.parse_path, scene.subject) if path[0] == "flows"}
         roles = [index in subjects for index, count in enumerate(counts) for _ in range(count)]
         self.experiments.append(alone)
@@ -154,13 +158,13 @@ def _select_position(experiment: Experiment, position: Position) -> Experiment:
     return replace(experiment, matrix=alone)
 
 
-def _count_flows(experiment: Experiment, position: Position) -> list[int]:
-    """Return how many bulk flows each entry of `flows` is."""
+def _set_position(experiment: Experiment, position: Position) -> dict[str, Any]:
+    """Return the experiment as a table, with the settings of one position and without a matrix."""
     table = copy.deepcopy(experiment.base)
     for key, path, value in experiment.matrix.list_settings(position):
         if key != keys.SETTING:
             keys.set_path(table, path, value)
-    return [int(one.get("count", 1)) for one in table.get("flows", [])]
+    return {key: value for key, value in table.items() if key != "matrix"}
 
 
 def _format_command(
