@@ -18,14 +18,14 @@ import yaml
 
 from conftest import Command
 from dumbbell import stacks
-from dumbbell.check import ci
-from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict, Expectation
 from dumbbell.check.stack import against, stack_report
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.outcomes import LinkSeries, Outcome, StackFlow, StackRun
-from dumbbell.check.stack.stack_case import CRASHED, DIFFERS, Scene, SceneOutcomes
+from dumbbell.check.stack.stack_case import CANNOT_TELL, CRASHED, DIFFERS, FAILED, PASSED, Scene, SceneOutcomes
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult, Subject
 from dumbbell.errors import InputError
+from dumbbell.evaluate import gate as ci
+from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust
 from window_stack import built
@@ -280,7 +280,7 @@ def test_a_crash_is_in_the_first_lines() -> None:
 
 
 def test_the_status_and_what_others_read(tmp_path: Path) -> None:
-    gate = ci.make_gate(BROKEN, None, None, STACK)
+    gate = ci.make_gate(BROKEN, STACK, None, None)
     assert ci.find_status(BROKEN, gate, STACK) == 1
     good = StackReport([one for one in BROKEN.results if one.verdict.result != FAILED], 1.0, 1)
     assert ci.find_status(good, ci.gate_failures(good, STACK), STACK) == 0
@@ -294,9 +294,9 @@ def test_the_status_and_what_others_read(tmp_path: Path) -> None:
     ]
     (tmp_path / "before.json").write_text(stack_report.to_json(BROKEN))
     before = ci.read_report(tmp_path / "before.json", STACK)
-    assert not ci.make_gate(BROKEN, None, before, STACK).failed
+    assert not ci.make_gate(BROKEN, STACK, None, before).failed
     worse = StackReport([result("use", "10Mbit 20ms", FAILED)], 1.0, 1)
-    assert list(ci.make_gate(worse, None, before, STACK).unexpected.values()) == [
+    assert list(ci.make_gate(worse, STACK, None, before).unexpected.values()) == [
         "passed → failed: use new-cubic 10Mbit 20ms: a figure (a limit)"
     ]
 

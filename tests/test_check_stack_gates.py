@@ -12,13 +12,13 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell.check import ci
-from dumbbell.check.case import FAILED, PASSED, CaseVerdict, Expectation
 from dumbbell.check.stack import against, stack_report
 from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.outcomes import Outcome, StackFlow, StackRun
-from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, SceneOutcomes
+from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, FAILED, HUNG, PASSED, SceneOutcomes
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult
+from dumbbell.evaluate import gate as ci
+from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from window_stack import CRATE, SOURCE, built
 
 PLACE = "100Mbit 20ms"
@@ -49,7 +49,7 @@ def after(tmp_path: Path, before: StackResult, now: StackResult) -> list[str]:
     """Return what a baseline of one result says of another."""
     path = tmp_path / "before.json"
     path.write_text(stack_report.to_json(make_report(before)))
-    gate = ci.make_gate(make_report(now), None, ci.read_report(path, STACK), STACK)
+    gate = ci.make_gate(make_report(now), STACK, None, ci.read_report(path, STACK))
     gate.figures += against.list_worse_figures(against.compare_with_report(path, make_report(now), "one-cubic"))
     return [*gate.unexpected.values(), *gate.failures, *gate.figures]
 
@@ -121,7 +121,7 @@ def test_junit_has_times_of_cases_and_figures_that_got_worse(tmp_path: Path) -> 
     now = result(PASSED, goodput=8.0)
     runs = tuple(replace(one, seconds=0.25) for one in now.seen.subject.runs)
     found = make_report(replace(now, seen=replace(now.seen, subject=Outcome(runs))))
-    gate = ci.make_gate(found, None, ci.read_report(path, STACK), STACK)
+    gate = ci.make_gate(found, STACK, None, ci.read_report(path, STACK))
     gate.figures += against.list_worse_figures(against.compare_with_report(path, found, "one-cubic"))
     cases, figures = ElementTree.fromstring(ci.format_junit(found, gate, STACK))
     assert cases[0].attrib["time"] == "1.250" and len(cases[0]) == 0

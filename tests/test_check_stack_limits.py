@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 import dumbbell.check.stack.suite as suites
-from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.outcomes import Outcome, StackFlow, StackRun
-from dumbbell.check.stack.stack_case import DIFFERS, Scene, SceneOutcomes
+from dumbbell.check.stack.stack_case import CANNOT_TELL, DIFFERS, FAILED, PASSED, Scene, SceneOutcomes
 from dumbbell.check.stack.suite import Subject
 
 

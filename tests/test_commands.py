@@ -105,7 +105,7 @@ def test_a_former_command_names_the_new_one_in_one_line(former: str, command: Co
 
 @pytest.mark.parametrize(
     "words",
-    ["table r --csv", "check bbr --json", "study page sce --check", "export r --flent", "table r --latex"],
+    ["table r --csv", "evaluate cc --json", "study page sce --check", "export r --flent", "table r --latex"],
 )
 def test_a_former_option_names_the_new_one_in_one_line(words: str) -> None:
     option = words.split()[-1]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.check.lab import parse_control
 from dumbbell.cli import completion, doctor, results_files
 from dumbbell.cli.commands import TOP_LEVEL, carry_out
 from dumbbell.cli.status import LineError
@@ -145,7 +144,6 @@ def test_every_value_that_is_offered_is_accepted(known: dict[str, completion.Com
     accept: dict[str, Callable[[str], object]] = {
         "--kind": find_kind,
         "--of": results_files.require_part,
-        "--cc": lambda name: parse_control(json.dumps({"name": name})),
         "--engine": lambda name: name == "all" or _named_engine(name),
     }
     offered = {option for one in known.values() for option in one.values}

@@ -25,8 +25,9 @@ REFUSED = {
     ),
     "report": (["report", "one.duckdb", "--run-program"], "--suite is missing"),
     "linux build": (["linux", "build", "--install", "--dry-run"], "--dry-run and --install cannot be combined"),
-    "check bbr": (["check", "bbr", "--list", "--at", "x=1s"], "--list and --at cannot be combined"),
-    "check bbr as JSON": (["check", "bbr", "--list", "--format", "json"], "--list and --format cannot be combined"),
+    "evaluate": (["evaluate", "cc", "--list", "--known", "x"], "--list and --known cannot be combined"),
+    "evaluate as JSON": (["evaluate", "cc", "--list", "--format", "json"], "--list and --format cannot be combined"),
+    "paths of scenes": (["evaluate", "cc", "reno", "--rtt", "20ms"], "--rate or --rtt and suite rfc9743"),
     "tables of a paper": (
         ["study", "tables", "bbr", "--only", "1"],
         "--only and the evidence of bbr cannot be combined",
@@ -54,4 +55,4 @@ def test_an_option_without_effect_is_refused(tmp_path: Path, command: Command, n
 def test_the_same_options_where_they_act(tmp_path: Path, command: Command) -> None:
     (tmp_path / "one.toml").write_text(ONE)
     assert command("trace", "one.toml", "--time", "500ms..2s").returncode == 0
-    assert command("check", "bbr", "--list", "--case", "18").returncode == 0
+    assert command("evaluate", "cc", "--suite", "bbr", "--list", "--only", "18").returncode == 0

@@ -1,7 +1,6 @@
 """Controls as plugins do what registered ones do: pacing, windows, and what they tell of their model."""
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -149,38 +148,38 @@ def test_a_model_is_traced_and_what_it_does_not_tell_is_not_known(language: str,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_check_bbr_takes_plugins_and_judges_by_what_they_tell(language: str, tmp_path: Path, command: Command) -> None:
+def test_judges_take_plugins_and_judge_by_what_they_tell(language: str, tmp_path: Path, command: Command) -> None:
     path = control(tmp_path, language, "both")
-    line = ("check", "bbr", "--cc", f'{{ plugin = "{path}", rate = "9Mbit" }}', "--rate", "10Mbit", "--rtt", "20ms")
-    done = command(*line, "--case", "1", "--format", "json")
+    line = ("evaluate", "cc", f'{{ plugin = "{path}", rate = "9Mbit" }}', "--suite", "bbr", "--only", "1")
+    done = command(*line, "--rate", "10Mbit", "--rtt", "20ms", "--format", "json")
     assert done.returncode in (1, 3) and not done.stderr.startswith("a fault"), done.stderr
-    (one,) = json.loads(done.stdout)["results"]
-    assert re.fullmatch(r"held@[0-9a-f]{6}\(rate=9Mbit\)", one["control"])
+    (criterion,) = json.loads(done.stdout)["criteria"]
+    (one,) = criterion["cells"]
     # it says that it is in STARTUP and leaves it, and nothing of its bounds
     checks = {check["what"]: check["held"] for check in one["checks"]}
     assert checks["startup"] and checks["startup ends"], checks
     # in several processes, too
-    many = command(*line[:5], "10Mbit", "--rate", "20Mbit", *line[6:], "--case", "1", "--jobs", "2", "--format", "json")
-    assert [each["control"] for each in json.loads(many.stdout)["results"]] == [one["control"]] * 2
+    paths = ("--rate", "10Mbit", "--rate", "20Mbit", "--rtt", "20ms")
+    many = command(*line, *paths, "--jobs", "2", "--format", "json")
+    (criterion,) = json.loads(many.stdout)["criteria"]
+    assert [cell["where"] for cell in criterion["cells"]] == ["10Mbit 20ms", "20Mbit 20ms"]
+    assert criterion["cells"][0]["checks"] == one["checks"]
 
 
-def test_check_bbr_says_of_a_plugin_without_states_that_it_has_none(tmp_path: Path, command: Command) -> None:
+def test_judges_say_of_a_plugin_without_states_that_it_has_none(tmp_path: Path, command: Command) -> None:
     path = control(tmp_path, "python", "both")
     path.write_text(path.read_text().replace("def model(", "def other("))
-    done = command(
-        "check", "bbr", "--cc", f'{{ plugin = "{path}" }}', "--rate", "10Mbit", "--rtt", "20ms", "--case", "1"
-    )
+    done = command("evaluate", "cc", path, "--suite", "bbr", "--rate", "10Mbit", "--rtt", "20ms", "--only", "1")
     assert done.returncode == 3 and "the control reports no states" in done.stdout
 
 
-def test_check_bbr_says_how_a_plugin_fails(tmp_path: Path, command: Command) -> None:
+def test_judges_say_how_a_plugin_fails(tmp_path: Path, command: Command) -> None:
     path = control(tmp_path, "python", "both", "raise OSError('no disk')")
-    done = command(
-        "check", "bbr", "--cc", f'{{ plugin = "{path}" }}', "--rate", "10Mbit", "--rtt", "20ms", "--case", "1"
-    )
-    assert done.returncode == 1 and "OSError: no disk" in done.stdout
-    done = command("check", "bbr", "--cc", '{ plugin = "./nothing.so" }')
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "--cc: plugin: " in done.stderr, done.stderr
+    done = command("evaluate", "cc", path, "--suite", "bbr", "--rate", "10Mbit", "--rtt", "20ms", "--only", "1")
+    assert done.returncode == 1 and "OSError: no disk" in done.stdout and "1 crashed" in done.stdout
+    done = command("evaluate", "cc", '{ plugin = "./nothing.so" }', "--suite", "bbr")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "CONTROL: plugin: " in done.stderr
 
 
 def test_names_of_states_and_keys_of_a_model_are_checked(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import dumbbell
 from conftest import TWO_FLOWS, Command
-from dumbbell.check import qlog_trace as traces
 from dumbbell.errors import InputError
+from dumbbell.evaluate.bbr import qlog_trace as traces
 from dumbbell.experiment.file import parse
 from dumbbell.qlog import figure, write
 from dumbbell.results.one_cell import choose_cell
@@ -200,7 +200,7 @@ def test_qvis_finds_what_it_looks_for(command: Command, experiment: str, tmp_pat
     assert not (tmp_path / "network.sqlog").exists()
 
 
-def test_check_bbr_reads_it(command: Command, experiment: str, tmp_path: Path) -> None:
+def test_judges_of_traces_read_it(command: Command, experiment: str, tmp_path: Path) -> None:
     command("trace", experiment, "-o", "out")
     log = traces.read(tmp_path / "out" / "flow-1.sqlog")
     assert log.notes == []

@@ -18,8 +18,8 @@ ROOMS = [
     *(
         "figures",
         "published",
-        "check",
         "evaluate",
+        "check",
         "qlog",
         "exchange",
         "packets",

@@ -262,7 +262,7 @@ def test_every_experiment_with_a_figure_shows_it() -> None:
 def test_every_command_and_option_has_its_place() -> None:
     text = text_of("commands.md")
     found = commands.list_commands()
-    assert {"run", "check bbr", "linux build", "study figure"} <= set(found)
+    assert {"run", "evaluate trace", "linux build", "study figure"} <= set(found)
     for name, command in found.items():
         section = text.split(f"\n### dumbbell {name}\n")[1].partition("\n### ")[0]
         for param in command.params:

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dumbbell.check import fields, qlog_trace
-from dumbbell.check.case_reference import TABLES
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import CaseLab, PathPoint
+from dumbbell.evaluate.bbr import fields, qlog_trace
+from dumbbell.evaluate.bbr.case_reference import TABLES
+from dumbbell.evaluate.bbr.cases import CASES
+from dumbbell.evaluate.bbr.lab import CaseLab, PathPoint
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "check-bbr.md"

@@ -1,16 +1,15 @@
 """The evidence of README.md: the test cases of the BBR draft for all versions, and traces of Linux.
 
-python -m studies.bbr_suite.gather [--figures FOLDER] [--report JSON] [--linux CSV]
+python -m studies.bbr_suite.gather [--figures FOLDER] [--linux CSV]
 
-Runs the suite, or reads the report that `dumbbell check bbr --format json` wrote, and keeps what the page rests on in
-studies/bbr_suite/evidence; `dumbbell study page bbr-suite` then makes the page. `--figures` draws one failing case of
-each kind. `--linux` is a file of traces of BBRv2 and v3 on Linux: what TCP_INFO and TCP_CC_INFO say every 20 to 40 ms
-and at each change of phase (version, ecn, qdisc, rate_mbit, t_s, rtt_us, phase, pacing_gain). Without it the tables
-that were made from one stay as they are.
+Judges all versions on the paths of suite bbr, as `dumbbell evaluate cc NAME --suite bbr` does, and keeps what the
+page rests on in studies/bbr_suite/evidence; `dumbbell study page bbr-suite` then makes the page. `--figures` draws
+one failing case of each kind. `--linux` is a file of traces of BBRv2 and v3 on Linux: what TCP_INFO and TCP_CC_INFO
+say every 20 to 40 ms and at each change of phase (version, ecn, qdisc, rate_mbit, t_s, rtt_us, phase, pacing_gain).
+Without it the tables that were made from one stay as they are.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,14 @@ from typing import Any
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.check import bbr_report, figure, suite
-from dumbbell.check.case import FAILED, NOT_APPLICABLE
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import CaseLab, PathPoint
+from dumbbell.evaluate.bbr import figure, grid
+from dumbbell.evaluate.bbr.cases import CASES, SUITE
+from dumbbell.evaluate.bbr.grid import BbrResult
+from dumbbell.evaluate.bbr.lab import CaseLab, PathPoint
+from dumbbell.evaluate.grade import FAILS
 from dumbbell.pages import study
 from dumbbell.study import Evidence
+from studies.bbr_suite.study import NOT_APPLICABLE, WORDS
 
 STUDY = "bbr-suite"
 KEPT_OF_TRACE = (
@@ -56,6 +57,14 @@ def make_tables(results: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
     return {"results": pl.DataFrame(rows), "counts": pl.DataFrame(counts), "reasons": pl.DataFrame(reasons)}
 
 
+def _convert_result(one: BbrResult) -> dict[str, Any]:
+    """Return a result as the tables have it, with the words of the evidence."""
+    checks = [{"what": check.what, "held": check.held} for check in one.verdict.checks]
+    place = {"rate_bit": one.place.rate, "rtt_s": one.place.rtt}
+    names = {"number": CASES[one.case].number, "case": one.case, "control": one.control}
+    return names | place | {"result": WORDS[one.verdict.result], "reason": one.verdict.reason, "checks": checks}
+
+
 def _list_reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return each result with its reasons: points that share a reason in one, of cases that do not apply the first."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -82,7 +91,11 @@ def collect_drawn_trace() -> dict[str, pl.DataFrame]:
     frame = pl.DataFrame(columns | {"state": trace.state[rows]})
     frame = frame.filter(pl.int_range(pl.len()) % max(len(frame) // 250, 1) == 0)
     times = pl.DataFrame([{"name": name, "time_s": time} for name, time in run.setup.times.items()])
-    return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].judge_run(run).result}])}
+    return {
+        "trace": frame,
+        "times": times,
+        "drawn": pl.DataFrame([{"result": WORDS[CASES[key].judge_run(run).result]}]),
+    }
 
 
 def read_linux(path: Path) -> dict[str, pl.DataFrame]:
@@ -113,16 +126,12 @@ def main() -> None:
     """Make the evidence."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--figures", type=Path, metavar="FOLDER")
-    parser.add_argument("--report", type=Path, metavar="JSON")
     parser.add_argument("--linux", type=Path, metavar="CSV")
     given = parser.parse_args()
-    found = None
-    if given.report:
-        results = json.loads(given.report.read_text(encoding="utf-8"))["results"]
-    else:
-        controls = [{"name": name} for name in suite.VERSIONS]
-        found = suite.check(controls, wanted=suite.CaseSelection(failing=given.figures is not None))
-        results = json.loads(bbr_report.to_json(found))["results"]
+    controls = [{"name": name} for name in grid.VERSIONS]
+    points, _ = grid.make_grid(SUITE.grid.rates, [rtt / 1e9 for rtt in SUITE.grid.rtts])
+    found = grid.judge_points(controls, list(CASES), points, keep=given.figures is not None)
+    results = [_convert_result(one) for one in found.results]
     folder = study.find(STUDY).folder / "evidence"
     of_linux = read_linux(given.linux) if given.linux else {}
     if not of_linux:
@@ -130,12 +139,12 @@ def main() -> None:
         of_linux = {name: kept[name] for name in ("linux_probes", "linux_gains")}
     made = {"suite": {"runs": len(results), "seeds": [1], "engines": [_native.engine_version()], "setup": {}}}
     Evidence(make_tables(results) | collect_drawn_trace() | of_linux, made).save(folder)
-    if given.figures is None or found is None:
+    if given.figures is None:
         return
     given.figures.mkdir(parents=True, exist_ok=True)
     done = set()
     for one in found.results:
-        if one.verdict.result == FAILED and one.run is not None and (one.case, one.control) not in done:
+        if one.verdict.result == FAILS and one.run is not None and (one.case, one.control) not in done:
             done.add((one.case, one.control))
             path = figure.save(one.run, CASES[one.case], one.verdict.result, one.control, given.figures)
             print(path, file=sys.stderr)

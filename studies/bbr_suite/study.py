@@ -7,14 +7,24 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import PathPoint
+from dumbbell.evaluate import grade
+from dumbbell.evaluate.bbr.case import MEANING
+from dumbbell.evaluate.bbr.cases import CASES, SUITE
+from dumbbell.evaluate.bbr.lab import PathPoint
 from dumbbell.experiment import units
 from dumbbell.figures.style import GUIDE, TEXT
 from dumbbell.study import Evidence, Nothing, Picture, Series, figures, map_names
 
 QUESTION = "Which of the draft's 22 test cases does each version pass?"
+# the words of the evidence, and the grades that they stand for
+PASSED, CONSTANT, FAILED, CANNOT_TELL, NOT_APPLICABLE = "passed", "constant", "failed", "cannot tell", "not applicable"
+WORDS = {
+    grade.PASSES: PASSED,
+    grade.CONSTANT: CONSTANT,
+    grade.FAILS: FAILED,
+    grade.CANNOT_TELL: CANNOT_TELL,
+    grade.NOT_APPLICABLE: NOT_APPLICABLE,
+}
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more
 DRAWN = ("spurious-recovery", "bbr3", PathPoint(10_000_000, 0.04))
@@ -78,7 +88,7 @@ def list_notes(_: Evidence) -> str:
 
 def describe_results(_: Evidence) -> str:
     """Return what the results mean."""
-    return "\n".join(f"- {result}: {text}." for result, text in MEANING.items())
+    return "\n".join(f"- {result}: {text}." for result, text in ((WORDS[one], MEANING[one]) for one in WORDS))
 
 
 BEFORE_S = 0.1  # that are drawn before segments come late
@@ -145,7 +155,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     return {
         "cell": find_cell,
         "said": describe_cell,
-        "specification": SPECIFICATION,
+        "specification": SUITE.source,
         "verdicts": found["results"].height,
         "draft_passed": draft["passed"].sum(),
         "draft_applies": draft["applies"].sum(),

@@ -145,7 +145,7 @@ typedef struct {
 
 #define DUMBBELL_UNKNOWN UINT64_MAX
 
-/* What a control believes of its path, for traces and `dumbbell check bbr`. Names are those of draft-ietf-ccwg-bbr. Volumes are segments, rates
+/* What a control believes of its path, for traces and the judges of suite bbr. Names are those of draft-ietf-ccwg-bbr. Volumes are segments, rates
  * bytes of payload per second. When
  * model() is called, all is DUMBBELL_UNKNOWN, NaN, UINT32_MAX or NULL: what stays so is not known, or not set. */
 typedef struct {

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.cli import check_output
-from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
+from dumbbell.cli import gate_options
+from dumbbell.cli.evaluate_gate import list_writers
+from dumbbell.cli.gate_options import Progress, check_report_options, join_lines, refuse_together, write_junit
 from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.words import format_count
 from dumbbell.writing import make_folder
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from dumbbell.check.stack import suite
     from dumbbell.check.stack.stack_case import StackCase
     from dumbbell.check.stack.suite import StackResult
-    from dumbbell.experiment.cell import Cell
 
 Option = typer.Option
 WINDOW = "64MB"
@@ -73,11 +73,11 @@ def stack(
         int, Option("--seeds", min=1, max=100, metavar="N", help="Runs of each scene, with different start times.")
     ] = SEEDS,
     jobs: Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")] = None,
-    form: check_output.Format = "text",
-    known: check_output.Known = None,
-    baseline: check_output.Baseline = None,
-    junit: check_output.Junit = None,
-    github: check_output.Github = False,
+    form: gate_options.Format = "text",
+    known: gate_options.Known = None,
+    baseline: gate_options.Baseline = None,
+    junit: gate_options.Junit = None,
+    github: gate_options.Github = False,
     listed: Annotated[bool, Option("--list", help="List the cases with limits and sources, and exit.")] = False,
 ) -> None:
     """Difficult paths lose, reorder, change and fail. The limits come from RFCs and measurements.
@@ -85,11 +85,11 @@ def stack(
     Exit status: 0 all is within the limits, 1 something failed (with --against: NAME is worse in a verdict), 2 bad
     input, 3 nothing was judged or a verdict is uncertain.
     """
-    from dumbbell.check import ci
     from dumbbell.check.stack import against as comparison
     from dumbbell.check.stack import keep as keeping
     from dumbbell.check.stack import stack_report, suite
     from dumbbell.check.stack.cases import CASES
+    from dumbbell.evaluate import gate as ci
 
     check_report_options(form=form, known=known, baseline=baseline, junit=junit, github=github)
     refuse_together(
@@ -129,7 +129,7 @@ def stack(
     lead: list[str] = []
     judged = found
     if other is None:
-        gate = ci.make_gate(found, expected, before, suite.STACK)
+        gate = ci.make_gate(found, suite.STACK, expected, before)
         if baseline:
             for one in subjects:
                 gate.figures += comparison.list_worse_figures(
@@ -152,7 +152,7 @@ def stack(
         ]
         lead += ["", *change.to_lines(), "", comparison.format_differences(different) if different is not None else ""]
     if kept is not None:
-        made = keeping.keep(judged.results, kept, _list_writers(), lambda text: print(text, file=sys.stderr))
+        made = keeping.keep(judged.results, kept, list_writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {format_count(len(made), 'cell')} that failed", file=sys.stderr)
     elif form == "text":
         command = _write_command(name, window, set_ or [], seeds)
@@ -170,18 +170,6 @@ def stack(
         print("\n".join(ci.list_annotations(judged, gate, suite.STACK)))
     if status := ci.find_status(judged, gate, suite.STACK):
         raise typer.Exit(status)
-
-
-def _list_writers() -> dict[str, Callable[[Cell, Path], object]]:
-    """Return what is kept of a run in addition to its experiment file, by the names of files and folders."""
-    from dumbbell.packets import recording as packets
-    from dumbbell.packets import wanted
-    from dumbbell.qlog import write as qlog
-
-    return {
-        "qlog": qlog.write,
-        "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.check_selection(cell)),
-    }
 
 
 def _select_places(cases: Sequence[StackCase], places: list[str]) -> list[StackCase]:

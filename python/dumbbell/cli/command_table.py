@@ -95,7 +95,7 @@ COMMANDS = {
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "evaluate cc": CommandEntry(
-        "Grade a congestion control by RFC 9743, or by a suite of yours.",
+        "Grade a congestion control by RFC 9743, or by another suite.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "evaluate results": CommandEntry(
@@ -111,18 +111,19 @@ COMMANDS = {
         "Grade a control of media by RFC 8867, or by a suite of yours.",
         "dumbbell evaluate media nada --quick --only 5.1",
     ),
+    "evaluate trace": CommandEntry(
+        "Grade the log of another BBR by the test cases of the draft.",
+        "dumbbell evaluate trace docs/check-bbr-sample.sqlog --rate 1Mbit --rtt 40ms",
+        is_cheap=False,
+    ),
     "check": CommandEntry(
-        "Test a QUIC stack or an implementation of BBR, case by case.",
-        "dumbbell check bbr --list",
+        "Test a QUIC stack alone, next to others and on difficult paths.",
+        "dumbbell check stack --list",
     ),
     "check stack": CommandEntry(
         "Test a QUIC stack alone, next to others and on difficult paths.",
         "dumbbell check stack quinn --against picoquic --case fill",
         is_cheap=False,
-    ),
-    "check bbr": CommandEntry(
-        "Put congestion controls through the test cases of the BBR draft.",
-        "dumbbell check bbr --cc bbr3 --case 1 --rate 10Mbit --rtt 20ms",
     ),
     "study": CommandEntry(
         "Run studies and papers; make their tables, figures and verdicts.",

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dumbbell.cli.check_output import Progress
+from dumbbell.cli import gate_options
 from dumbbell.cli.commands import CommandGroup
+from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions, Keep
 from dumbbell.cli.evaluate_results import judge_results
-from dumbbell.cli.status import FAILED, INTERRUPTED
-from dumbbell.errors import InputError, WrongValue, quote_value
+from dumbbell.cli.evaluate_trace import parse_rate, parse_rtt, trace
+from dumbbell.cli.gate_options import Progress
+from dumbbell.cli.status import INTERRUPTED
+from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
     from dumbbell.evaluate.evaluation import Evaluation
@@ -38,6 +41,13 @@ Form = Annotated[
     Option("--format", help="markdown: for an appendix of a draft; json: every cell with all its numbers."),
 ]
 Fail = Annotated[Literal["worse", "fails"], Option("--fail", help="The grade from which on the exit status is 1.")]
+Rates = Annotated[
+    list[str] | None, Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated.")
+]
+Rtts = Annotated[
+    list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
+]
+Paths = tuple[tuple[int, ...], tuple[int, ...]]
 Listed = Annotated[bool, Option("--list", help="List the criteria of the suite with their sections, and exit.")]
 
 
@@ -57,13 +67,22 @@ def cc(
     suite: Name = "rfc9743",
     quick: Quick = False,
     only: Only = None,
+    rate: Rates = None,
+    rtt: Rtts = None,
     output: Output = "evaluation",
     jobs: Jobs = None,
     form: Form = "text",
     fail: Fail = "worse",
+    known: gate_options.Known = None,
+    baseline: gate_options.Baseline = None,
+    junit: gate_options.Junit = None,
+    github: gate_options.Github = False,
+    keep: Keep = None,
     listed: Listed = False,
 ) -> None:
-    _evaluate("cc", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
+    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
+    paths = _parse_paths(rate, rtt)
+    _evaluate("cc", name, suite, only, gating, paths, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 @evaluate.command()
@@ -79,9 +98,15 @@ def aqm(
     jobs: Jobs = None,
     form: Form = "text",
     fail: Fail = "worse",
+    known: gate_options.Known = None,
+    baseline: gate_options.Baseline = None,
+    junit: gate_options.Junit = None,
+    github: gate_options.Github = False,
+    keep: Keep = None,
     listed: Listed = False,
 ) -> None:
-    _evaluate("aqm", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
+    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
+    _evaluate("aqm", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 @evaluate.command()
@@ -97,13 +122,27 @@ def media(
     jobs: Jobs = None,
     form: Form = "text",
     fail: Fail = "worse",
+    known: gate_options.Known = None,
+    baseline: gate_options.Baseline = None,
+    junit: gate_options.Junit = None,
+    github: gate_options.Github = False,
+    keep: Keep = None,
     listed: Listed = False,
 ) -> None:
-    _evaluate("media", name, suite, only, listed=listed, quick=quick, output=output, jobs=jobs, form=form, fail=fail)
+    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
+    _evaluate("media", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
 evaluate.command("results")(judge_results)
+
+
+evaluate.command()(trace)
+
+
+def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:
+    command = "evaluate cc"
+    return tuple(parse_rate(one, command) for one in rates or []), tuple(parse_rtt(one, command) for one in rtts or [])
 
 
 def _list_criteria(suite: EvaluationSuite) -> str:
@@ -163,41 +202,47 @@ def _evaluate(
     name: str | None,
     suite_name: str,
     only: list[str] | None,
+    gating: GateOptions,
+    paths: Paths = ((), ()),
     *,
     listed: bool,
     quick: bool,
     output: str,
     jobs: int | None,
-    form: str,
-    fail: str,
 ) -> None:
-    from dumbbell.evaluate import verdict_report
-    from dumbbell.evaluate.evaluation import evaluate as carry_out
-    from dumbbell.evaluate.evaluation import find_status
+    from dumbbell.evaluate.judging import EvaluationChoice, carry_out
     from dumbbell.evaluate.suite_file import KINDS, load_suite
-    from dumbbell.writing import write_text
 
+    command = f"evaluate {kind}"
+    gating.check(command)
     suite = load_suite(suite_name).select([one for names in only or [] for one in names.split(",")])
-    if suite.of != kind:
+    if kind not in suite.kinds:
         allowed = f"a suite that evaluates {KINDS[kind]}"
-        raise WrongValue(quote_value(suite_name), allowed, command=f"evaluate {kind}", option="--suite")
+        raise WrongValue(quote_value(suite_name), allowed, command=command, option="--suite")
+    if any(paths) and not suite.grid.rates:
+        raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
+        gating.refuse_with_list(command, rate=paths[0], rtt=paths[1], jobs=jobs)
         print(_list_criteria(suite))
         return
     subject = _read_subject(name, kind)
-    found: Evaluation = carry_out(suite, subject, f"{output}.duckdb", quick=quick, jobs=jobs, progress=Progress("runs"))
+    gate = EvaluationGate(suite, subject, [subject.name, *_list_names(kind)], gating)
+    results = f"{output}.duckdb"
+    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None)
+    progress = Progress("runs" if suite.used_scenes else "paths")
+    found: Evaluation = carry_out(suite, subject, results, choice, jobs=jobs, progress=progress)
     if found.interrupted:
         print(f"interrupted: {output}.duckdb keeps the finished runs; the same command continues", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
-    command = shlex.join(["dumbbell", *sys.argv[1:]])
-    page = Path(f"{output}.html")
-    write_text(page, verdict_report.make_page(found, command), "a name in a folder that exists", command="evaluate")
-    if form == "json":
-        print(verdict_report.to_json(found))
-    else:
-        print(verdict_report.format_report(found, markdown=form == "markdown"))
-    print(f"The page: {page}", file=sys.stderr)
-    if found.failed:
-        raise typer.Exit(FAILED)
-    if status := find_status(found.verdicts, fail):
-        raise typer.Exit(status)
+    line = shlex.join(["dumbbell", *sys.argv[1:]])
+    gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line)
+
+
+def _list_names(kind: str) -> list[str]:
+    """Return the names of all subjects that there are without a file."""
+    from dumbbell.experiment.registry import read_registry
+
+    registry = read_registry()
+    if kind == "media":
+        return [str(one) for one in registry.app["video"].params["control"].choices]
+    return list(getattr(registry, kind))

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import dumbbell.experiment.plugins.known as plugins
-from dumbbell.cli.check_output import Progress
 from dumbbell.cli.commands import CommandGroup
+from dumbbell.cli.gate_options import Progress
 from dumbbell.errors import Failed, InputError, Unreadable, escape_line
 from dumbbell.experiment.plugins import process, project, trust
 from dumbbell.words import format_count

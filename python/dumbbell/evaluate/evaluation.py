@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import polars as pl
 from dumbbell.engines import sweep
 from dumbbell.engines.progress import ProgressTold
 from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm, HarmRuns, find_worst_harm
 from dumbbell.evaluate.measures import measure_runs
@@ -73,6 +74,7 @@ class Evaluation:
     interrupted: bool = False
     quick: bool = False
     harm: HarmByPlace = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
@@ -154,12 +156,14 @@ def evaluate(
     measured = _Measured(suite)
     victims = HarmRuns(suite, me, whole, seeds)
     failed: list[str] = []
+    broken: dict[ScenePlace, str] = {}
     keys: list[str] = []
     while True:
         report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys)
         failed += [f"{cell.experiment}, {_join(cell.matrix)}seed {cell.seed}: {text}" for cell, text in report.failed]
+        broken |= _list_broken(plan, me.name, {cell.key: text for cell, text in report.failed})
         measured.take(plan, StoredResults(Path(output), keys=keys))
-        verdicts = measured.judge_criteria(me.name)
+        verdicts = tuple(_break_cells(one, broken) for one in measured.judge_criteria(me.name))
         open_places = {place for one in verdicts for place, cell in one.cells.items() if not cell.sure}
         if report.interrupted or not open_places or seeds >= most:
             break
@@ -175,6 +179,26 @@ def evaluate(
         *(suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken),
         *(report.interrupted, quick, harm),
     )
+
+
+def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[ScenePlace, str]:
+    """Return the places at which a run of the subject failed, with what it said."""
+    mine = plan.cells.filter((pl.col("who") == subject) & pl.col("key").is_in(list(failed)))
+    return {
+        ScenePlace(scene, tuple(position)): failed[key]
+        for scene, position, key in mine.select("scene", "position", "key").iter_rows()
+    }
+
+
+def _break_cells(one: Verdict, broken: Mapping[ScenePlace, str]) -> Verdict:
+    """Return a verdict in which the cells of runs that failed say so: worse than any measure of the others."""
+    cells = dict(one.cells)
+    for place in cells.keys() & broken.keys():
+        grade = grades.name_failed_run(broken[place])
+        verdict = CaseVerdict(grade, broken[place])
+        result = CaseResult(one.criterion.id, "", place, verdict)
+        cells[place] = replace(cells[place], grade=grade, sure=True, judged=result)
+    return replace(one, cells=cells)
 
 
 def _join(labels: dict[str, str]) -> str:

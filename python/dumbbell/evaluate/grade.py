@@ -10,22 +10,28 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dumbbell.evaluate.case_verdict import CaseResult
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
 
 PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
 TRANSPORT, CANNOT_TELL, NOT_APPLICABLE = "the transport's", "cannot tell", "does not apply"
+CONSTANT, CRASHED, HUNG = "a constant differs", "crashed", "hung"
 GRADES = {
-    PASSES: "it meets the number of a document",
+    PASSES: "it meets the number of a document, or all that a judge expects was seen",
+    CONSTANT: "it behaves as a judge expects, and only a constant or a flag differs from the document's",
     NO_WORSE: "it is within a stated margin of the yardstick",
     WORSE: "it is beyond that margin",
     FAILS: "it does what a document names a failure, or breaks an invariant",
     TRANSPORT: "it is not worse, but that is the merit of the TCP around it",
     CANNOT_TELL: "the interval crosses the bar after the last seed, or there is no data",
     NOT_APPLICABLE: "the criterion does not concern it",
+    CRASHED: "it ended its process, or did what the interface of plugins forbids",
+    HUNG: "it did not come back from a call",
 }
 GOOD = (PASSES, NO_WORSE)
-_ORDER = (NOT_APPLICABLE, PASSES, NO_WORSE, TRANSPORT, CANNOT_TELL, WORSE, FAILS)
+ORDER = (NOT_APPLICABLE, PASSES, CONSTANT, NO_WORSE, TRANSPORT, CANNOT_TELL, WORSE, FAILS, CRASHED, HUNG)
+_HANGS = "the plugin hangs"  # what the process of a run says of one
 _DRAWS = 400  # resamples of the seeds of a cell
 Values = Mapping[int, npt.NDArray[np.float64]]
 """Measured values of the run of each seed."""
@@ -48,11 +54,35 @@ class CellGrade:
     sure: bool
     excess: float = 0.0
     """By how much the value is beyond the bar, in parts of the bar; negative if it keeps it."""
+    worst_seed: int = 1
+    judged: CaseResult | None = None
+    """The verdict of a judge, or of a run that failed."""
+
+    @property
+    def reason(self) -> str:
+        """Why a judge gives the grade."""
+        return self.judged.verdict.reason if self.judged is not None else ""
 
 
 def rank(grade: str) -> int:
     """Return the place of a grade, from what counts least against the subject to what counts most."""
-    return _ORDER.index(grade)
+    return ORDER.index(grade)
+
+
+def is_bad(grade: str) -> bool:
+    """Whether a grade counts against the subject for sure."""
+    return rank(grade) >= rank(WORSE)
+
+
+def name_failed_run(text: str) -> str:
+    """Return the grade of a run that failed, by what its process said."""
+    return HUNG if _HANGS in text else CRASHED
+
+
+def make_judged_cell(result: CaseResult) -> CellGrade:
+    """Return the grade that a judge gave."""
+    none = math.nan
+    return CellGrade(result.verdict.result, none, none, none, {}, 1, sure=True, judged=result)
 
 
 def judge_cell(
@@ -92,7 +122,9 @@ def judge_cell(
     low, high = (float(np.quantile(resampled[subject], share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     others = {who: value for who, value in found.items() if who != subject}
     excess = _compute_excess(criterion, found[subject], names)
-    return CellGrade(grade, found[subject], low, high, others, len(seeds), alike >= LEVEL, excess)
+    means = [float(one.mean()) * (1 if criterion.bars[0].is_upper else -1) for one in runs[subject]]
+    worst_seed = seeds[int(np.argmax(means))]
+    return CellGrade(grade, found[subject], low, high, others, len(seeds), alike >= LEVEL, excess, worst_seed)
 
 
 def _compute_draws(

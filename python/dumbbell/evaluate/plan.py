@@ -47,6 +47,8 @@ class Plan:
     """The values of the matrix that a place has."""
     commands: dict[ScenePlace, str] = field(default_factory=dict)
     """The command that repeats the runs of the subject."""
+    tables: dict[ScenePlace, dict[str, Any]] = field(default_factory=dict)
+    """The experiment of the subject there, as a file has it."""
     _cells: list[dict[str, Any]] = field(default_factory=list)
     _roles: list[dict[str, Any]] = field(default_factory=list)
 
@@ -56,6 +58,7 @@ class Plan:
         """Add the runs of a scene at one position, with a candidate in it."""
         alone = _select_position(experiment, position)
         place = ScenePlace(scene.name, position)
+        self.tables.setdefault(place, _make_table(experiment, position))
         roles = _list_roles(scene, _count_flows(experiment, position))
         self.commands.setdefault(place, _format_command(suite, scene, who, experiment, position))
         self._add_runs(alone, place, who.name, roles)
@@ -201,7 +204,7 @@ def _make_table(experiment: Experiment, position: Position) -> dict[str, Any]:
     for key, path, value in experiment.matrix.list_settings(position):
         if key != keys.SETTING:
             keys.set_path(table, path, value)
-    return table
+    return {key: value for key, value in table.items() if key != "matrix"}
 
 
 def _format_command(

@@ -225,7 +225,10 @@ class _StatementReader(SuiteReader):
             tables=self.tables,
             shares=self.shares,
             columns={column: tuple(values) for column, values in self.columns.items()},
-            **texts,
+            title=texts["title"],
+            source=texts["source"],
+            first=texts["first"],
+            program=texts["program"],
         )
 
     # head of the file

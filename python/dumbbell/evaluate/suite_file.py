@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from dumbbell.errors import InputError, Missing, Nothing, Unfit, UnknownName, quote_value
 from dumbbell.evaluate.criterion_bar import CriterionBar, parse_bar
+from dumbbell.evaluate.judged import JUDGES, PathGrid, TraceNeeds, read_grid, read_needs
 from dumbbell.experiment import places
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 from dumbbell.experiment.toml_file import read_toml
@@ -16,27 +17,23 @@ from dumbbell.experiment.toml_file import read_toml
 _T = TypeVar("_T")
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 FILE = "suite.toml"
-KINDS = {"cc": "a congestion control", "aqm": "a queue discipline", "media": "a congestion control of media"}
+KINDS = {
+    "cc": "a congestion control",
+    "aqm": "a queue discipline",
+    "media": "a congestion control of media",
+    "trace": "a log of another implementation",
+}
 SUBJECT_KEYS = {"cc": "cc", "aqm": "aqm", "media": "control"}
 """The key of a scene's tables that gets a subject of a kind."""
 _FILE_KEYS = (
     *("title", "of", "source", "first", "yardsticks", "seeds"),
-    *("paragraphs", "words", "scene", "measure", "criterion"),
+    *("paragraphs", "words", "scene", "measure", "criterion", "grid", "times", "values"),
 )
 _CRITERION_KEYS = (
-    "id",
-    "answers",
-    "says",
-    "scene",
-    "measure",
-    "passes",
-    "level",
-    "fails",
-    "no_data",
-    "note",
-    "merit",
-    "harm",
+    *("id", "answers", "says", "scene", "measure"),
+    *("passes", "level", "fails", "no_data", "note", "merit", "harm"),
 )
+_JUDGED_KEYS = ("id", "answers", "says", "judge", "trace", "note")
 FUNCTION_OPTIONS = {"longest_below": ("role", "below")}
 """Functions that measure runs where SQL is too clumsy, with their keys."""
 MERITS = {
@@ -120,11 +117,20 @@ class Criterion:
     merit: str = "subject"
     harm: HarmRule | None = None
     """Of what the others get less with the subject than alone, if that is to be computed."""
+    judge: str = ""
+    """The judge that gives the grade in place of a measure and bars, such as `bbr.probe-rtt`."""
+    needs: TraceNeeds = field(default_factory=TraceNeeds)
 
     @property
     def bars(self) -> list[CriterionBar]:
         """The bars that it has, from the best grade to the worst."""
-        return [bar for bar in (self.passes, self.level, self.fails) if bar is not None]
+        return [bar for _, bar in self.named_bars]
+
+    @property
+    def named_bars(self) -> list[tuple[str, CriterionBar]]:
+        """The bars that it has with the grades that they give."""
+        bars = (("passes", self.passes), ("no worse", self.level), ("fails", self.fails))
+        return [(grade, bar) for grade, bar in bars if bar is not None]
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,12 @@ class EvaluationSuite:
     scenes: Mapping[str, SuiteScene]
     measures: Mapping[str, CriterionMeasure]
     criteria: tuple[Criterion, ...]
+    kinds: tuple[str, ...] = ()
+    """All kinds of subjects; `of` is the first of them."""
+    grid: PathGrid = field(default_factory=PathGrid)
+    times: Mapping[str, str] = field(default_factory=dict)
+    """What the times of set-ups mean that judges of traces are told, by name; `values` are other numbers."""
+    values: Mapping[str, str] = field(default_factory=dict)
 
     def select(self, names: Sequence[str]) -> Self:
         """Return the suite with the criteria or paragraphs `names` alone, all if there are none. Raises InputError."""
@@ -213,7 +225,7 @@ class SuiteReader:
     """Reads a suite with a subject; other kinds of suites read other keys."""
 
     keys: tuple[str, ...] = _FILE_KEYS
-    required: tuple[str, ...] = ("title", "of", "yardsticks", "scene", "measure", "criterion")
+    required: tuple[str, ...] = ("title", "of", "criterion")
 
     def __init__(self, table: dict[str, Any], path: Path) -> None:
         self.table = check_keys("", table, self.keys, self.required)
@@ -223,8 +235,10 @@ class SuiteReader:
         """Return the checked suite. Raises InputError."""
         top = self.table
         texts = {key: self._read_text(key, top.get(key, "")) for key in ("title", "source", "first")}
-        of = check_name("of", top["of"], list(KINDS))
-        yardsticks = self._read_texts("yardsticks", top["yardsticks"])
+        kinds = self._read_texts("of", top["of"]) if isinstance(top["of"], list) else (top["of"],)
+        for one in kinds:
+            check_name("of", one, list(KINDS))
+        yardsticks = self._read_texts("yardsticks", top.get("yardsticks", []))
         words = self._read_named("words", self._read_word)
         paragraphs = self._read_named("paragraphs", self._read_paragraph)
         scenes = self._read_named("scene", self._read_scene)
@@ -244,7 +258,7 @@ class SuiteReader:
         return EvaluationSuite(
             name=name,
             file=self.path,
-            of=of,
+            of=kinds[0],
             yardsticks=yardsticks,
             seeds=seeds,
             paragraphs=paragraphs,
@@ -252,6 +266,10 @@ class SuiteReader:
             scenes=scenes,
             measures=measures,
             criteria=tuple(criteria.values()),
+            kinds=kinds,
+            grid=read_grid("grid", top["grid"]) if "grid" in top else PathGrid(),
+            times=self._read_named("times", lambda _name, key, text: self._read_text(key, text)),
+            values=self._read_named("values", lambda _name, key, text: self._read_text(key, text)),
             **texts,
         )
 
@@ -347,8 +365,10 @@ class SuiteReader:
         scenes: Mapping[str, SuiteScene],
         measures: Mapping[str, CriterionMeasure],
     ) -> Criterion:
+        if isinstance(value, dict) and "judge" in value:
+            return self._read_judged(key, value, paragraphs)
         table = check_keys(key, value, _CRITERION_KEYS, ("id", "answers", "says", "scene", "measure"))
-        bars = {
+        bars: dict[str, CriterionBar | None] = {
             one: parse_bar(table[one], names, f"{key}.{one}") if one in table else None
             for one in ("passes", "level", "fails")
         }
@@ -364,5 +384,27 @@ class SuiteReader:
             note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
             harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
-            **bars,
+            passes=bars["passes"],
+            level=bars["level"],
+            fails=bars["fails"],
+        )
+
+    def _read_judged(self, key: str, value: Any, paragraphs: Mapping[str, Paragraph]) -> Criterion:
+        table = check_keys(key, value, _JUDGED_KEYS, ("id", "answers", "says", "judge"))
+        if "grid" not in self.table:
+            raise Missing("rates and rtts of the paths at which judges judge", key="grid")
+        judge = self._read_text(f"{key}.judge", table["judge"])
+        check_name(f"{key}.judge", judge.partition(".")[0], JUDGES)
+        return Criterion(
+            id=self._read_text(f"{key}.id", table["id"]),
+            answers=self._read_answers(f"{key}.answers", table["answers"], paragraphs),
+            says=self._read_text(f"{key}.says", table["says"]),
+            scene="",
+            measure="",
+            passes=None,
+            level=None,
+            fails=None,
+            note=self._read_text(f"{key}.note", table.get("note", "")),
+            judge=judge,
+            needs=read_needs(f"{key}.trace", table.get("trace", {})),
         )

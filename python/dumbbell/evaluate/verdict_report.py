@@ -13,6 +13,7 @@ from jinja2 import Environment
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.harm import CellHarm
+from dumbbell.evaluate.judged_report import convert_judgement, format_judgements, format_where
 from dumbbell.evaluate.plan import ScenePlace
 from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
@@ -28,11 +29,10 @@ def describe_setup(found: Evaluation) -> str:
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({place for one in found.verdicts for place in one.cells})
     kind = "the quick part of " if found.quick else ""
-    beside = f"with {join_words(found.suite.yardsticks)} as yardsticks"
-    return (
-        f"{found.subject.name} in {kind}suite {found.suite.name}, {beside}: "
-        f"{format_count(cells, 'cell')} with {spread} seeds each, {format_count(found.runs, 'run')}."
-    )
+    beside = f", with {join_words(found.suite.yardsticks)} as yardsticks" if found.suite.yardsticks else ""
+    each = "" if seeds == [1] * len(seeds) else f" with {spread} seeds each"
+    runs = f", {format_count(found.runs, 'run')}" if found.runs else ""
+    return f"{found.subject.name} in {kind}suite {found.suite.name}{beside}: {format_count(cells, 'cell')}{each}{runs}."
 
 
 def summarise(found: Evaluation) -> str:
@@ -47,7 +47,7 @@ def summarise(found: Evaluation) -> str:
 def format_report(found: Evaluation, *, markdown: bool = False) -> str:
     """Return the evaluation as text; in Markdown with headings, for an appendix."""
     head = f"# {found.subject.name}, evaluated against {found.suite.source}" if markdown else ""
-    notes = [f"{one.criterion.id}: {one.criterion.note}" for one in found.verdicts if one.criterion.note]
+    notes = [*found.notes, *(f"{one.criterion.id}: {one.criterion.note}" for one in found.verdicts if _has_note(one))]
     parts = [
         head,
         found.suite.first,
@@ -56,6 +56,7 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
         _format_table(found),
         _format_harm(found),
         _format_unanswered(found),
+        format_judgements(found),
         "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
         _format_bars(found),
         _format_commands(found, markdown=markdown),
@@ -65,6 +66,8 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
 
 
 def _format_table(found: Evaluation) -> str:
+    if all(one.criterion.judge for one in found.verdicts):
+        return _format_judged_table(found)
     yardsticks = list(found.suite.yardsticks)
     header = ["section", "criterion", "grade", "measure", "value", *yardsticks, "cells", "worst cell"]
     rows = []
@@ -84,7 +87,24 @@ def _format_table(found: Evaluation) -> str:
     return align_table(header, rows, words=(0, 1, 2, 3, len(header) - 2, len(header) - 1))
 
 
+def _format_judged_table(found: Evaluation) -> str:
+    header = ["section", "criterion", "grade", "title", "cells", "worst cell"]
+    rows = []
+    for one in found.verdicts:
+        sections = one.criterion.answers
+        title = "; ".join(found.suite.paragraphs[name].title for name in sections)
+        worst = found.format_place(one.worst)
+        rows.append([", ".join(sections), one.criterion.id, one.grade, title, _format_counts(one), worst])
+    return align_table(header, rows, words=tuple(range(len(header))))
+
+
+def _has_note(one: Verdict) -> bool:
+    return bool(one.criterion.note) and not (one.criterion.judge and one.grade == grades.NOT_APPLICABLE)
+
+
 def _describe_measure(found: Evaluation, one: Verdict) -> str:
+    if one.criterion.judge:
+        return f"judge {one.criterion.judge}"
     measure = found.suite.measures[one.criterion.measure]
     return f"{measure.title}, {measure.unit}" if measure.unit not in ("", "share", "ratio") else measure.title
 
@@ -92,10 +112,21 @@ def _describe_measure(found: Evaluation, one: Verdict) -> str:
 def format_value(one: Verdict, place: ScenePlace | None = None) -> str:
     """Return the subject's value in a cell, the worst one by default, with its interval."""
     cell = one.cells[place or one.worst]
+    if cell.judged is not None and one.criterion.judge:
+        return "-"
     if math.isnan(cell.value):
         return "no data"
     low, high = format_measured(cell.low), format_measured(cell.high)
     return format_measured(cell.value) + (f" ({low} to {high})" if low != high else "")
+
+
+def describe_cell(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
+    """Return in words why a cell has its grade: what a judge says, or the value next to those of the yardsticks."""
+    cell = one.cells[place]
+    if cell.judged is not None:
+        return cell.reason
+    others = ", ".join(f"{name} {format_measured(value)}" for name, value in cell.others.items())
+    return f"{_describe_measure(found, one)}: {format_value(one, place)}{f' ({others})' if others else ''}"
 
 
 def _format_other(one: Verdict, name: str) -> str:
@@ -138,14 +169,25 @@ def _format_unanswered(found: Evaluation) -> str:
 
 
 def _format_bars(found: Evaluation) -> str:
-    lines = [f"- {grade}: {meaning}." for grade, meaning in grades.GRADES.items()]
+    lines = [f"- {grade}: {meaning}." for grade, meaning in _list_grades(found)]
     used = " ".join(bar.text for one in found.verdicts for bar in one.criterion.bars)
     lines += [f"- {name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
     for one in found.verdicts:
+        if one.criterion.judge:
+            continue
         bars = [("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails)]
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
         lines.append(f"- {one.criterion.id}: {said}.")
     return "\n".join(["Grades, words and bars:", *lines])
+
+
+def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
+    """Return the grades that measures can give, those of judges and of failed runs only where they occur."""
+    used = {one.decide_grade(place) for one in found.verdicts for place in one.cells}
+    rare = [grades.CONSTANT, grades.CRASHED, grades.HUNG]
+    if all(one.criterion.judge for one in found.verdicts):
+        rare = list(grades.GRADES)
+    return [(grade, meaning) for grade, meaning in grades.GRADES.items() if grade in used or grade not in rare]
 
 
 def _format_commands(found: Evaluation, *, markdown: bool) -> str:
@@ -159,21 +201,24 @@ def _format_commands(found: Evaluation, *, markdown: bool) -> str:
     return "\n".join(["To repeat the worst cells:", *([""] if markdown else []), *lines])
 
 
-def to_json(found: Evaluation) -> str:
-    """Return every grade with all its numbers."""
+def to_json(found: Evaluation, **others: Any) -> str:
+    """Return every grade with all its numbers, and `others` next to them."""
     return json.dumps(
         {
             "suite": found.suite.name,
+            "name": found.subject.name,
             "subject": found.subject.value,
             "quick": found.quick,
             "yardsticks": list(found.suite.yardsticks),
             "runs": found.runs,
             "failed": list(found.failed),
+            "notes": list(found.notes),
             "criteria": [_describe_verdict(found, one) for one in found.verdicts],
             "unanswered": [
                 {"paragraph": name, "grade": grade, "reason": reason} for name, grade, reason in found.list_unanswered()
             ],
-        },
+        }
+        | others,
         indent=2,
     )
 
@@ -189,7 +234,9 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "cells": [
             {
                 "place": found.plan.labels[place],
+                "where": format_where(found.plan.labels[place]),
                 "grade": one.decide_grade(place),
+                **convert_judgement(cell),
                 "value": _make_finite(cell.value),
                 "low": _make_finite(cell.low),
                 "high": _make_finite(cell.high),
@@ -229,7 +276,7 @@ def make_page(found: Evaluation, command: str) -> str:
         ],
         paragraphs=found.suite.paragraphs,
         words=found.suite.words.items(),
-        grades=[(grade, name_grade(grade), meaning) for grade, meaning in grades.GRADES.items()],
+        grades=[(grade, name_grade(grade), meaning) for grade, meaning in _list_grades(found)],
         failed=found.failed,
         has_harm=bool(found.harm),
     )
@@ -262,6 +309,7 @@ def _show_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
                 "grade": one.decide_grade(place),
                 "kind": name_grade(one.decide_grade(place)),
                 "value": format_value(one, place),
+                "reason": cell.reason,
                 "others": [
                     "-" if math.isnan(value := cell.others.get(name, math.nan)) else format_measured(value)
                     for name in found.suite.yardsticks

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.check import qlog_file
 from dumbbell.errors import Nothing
+from dumbbell.evaluate.bbr import qlog_file
 from dumbbell.exchange import infer, measurement, setup
 from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
 from dumbbell.experiment.registry import read_registry

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.check import qlog_file
-from dumbbell.check.fields import BY_COLUMN
 from dumbbell.errors import Nothing, Unfit
+from dumbbell.evaluate.bbr import qlog_file
+from dumbbell.evaluate.bbr.fields import BY_COLUMN
 
 _LOST = "packet_lost"
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.check import ci
 from dumbbell.check.stack.stack_report import convert_flow
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult, Subject
+from dumbbell.evaluate import gate as ci
 from dumbbell.results import diff
 from dumbbell.words import format_count
 

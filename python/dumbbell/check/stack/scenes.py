@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dumbbell.check.lab import FRAME
 from dumbbell.check.stack.stack_case import SUBJECT, Scene
+from dumbbell.evaluate.bbr.lab import FRAME
 
 _FEWEST = 10  # packets of a queue: a burst of an initial window (RFC 9002, section 7.2) finds room
 SPREAD = 0.05  # s: start times are drawn from 0 to this, so that seeds differ

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict, Expectation
 from dumbbell.check.stack.outcomes import WITHIN, Outcome, StackFlow
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 
-DIFFERS = "differs from TCP"
-CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
+PASSED, DIFFERS, FAILED, CLOSED = "passed", "differs from TCP", "failed", "closed"
+CANNOT_TELL, CRASHED, HUNG = grades.CANNOT_TELL, grades.CRASHED, grades.HUNG
 # what the results mean, best first
 MEANING = {
     PASSED: "within all limits",

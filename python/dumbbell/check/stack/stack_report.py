@@ -8,10 +8,9 @@ import textwrap
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any
 
-from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.outcomes import Outcome, StackFlow
-from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
+from dumbbell.check.stack.stack_case import CANNOT_TELL, CLOSED, CRASHED, DIFFERS, FAILED, HUNG, MEANING, PASSED
 from dumbbell.check.stack.suite import STACK, StackReport, StackResult
 from dumbbell.words import format_count, format_work_time
 

@@ -8,12 +8,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseResult, SuiteReport
-from dumbbell.check.ci import Suite
 from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.outcomes import WITHIN, Outcome, StackRun, make_runs
-from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, Scene, SceneOutcomes, StackCase
+from dumbbell.check.stack.stack_case import (
+    CANNOT_TELL,
+    CLOSED,
+    CRASHED,
+    DIFFERS,
+    FAILED,
+    HUNG,
+    PASSED,
+    Scene,
+    SceneOutcomes,
+    StackCase,
+)
 from dumbbell.engines import sweep
+from dumbbell.evaluate.case_verdict import CaseResult, SuiteReport
+from dumbbell.evaluate.gate import Suite
 from dumbbell.experiment import plugins
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.results.results import StoredResults
@@ -28,7 +39,7 @@ _TABLES = ("runs", "flows", "series", "queue_series")
 _RANK = {PASSED: 0, DIFFERS: 0, CANNOT_TELL: 1, FAILED: 2, CLOSED: 3, CRASHED: 4, HUNG: 5}
 
 
-def _place_of(words: Sequence[str]) -> tuple[str, str | None]:
+def _place_of(_case: str, words: Sequence[str]) -> tuple[str, str | None]:
     return (words[0] if words else ""), " ".join(words[1:]) or None
 
 
@@ -39,8 +50,8 @@ STACK = Suite(
     cases={key: (key, f"{key}: {one.question}") for key, one in CASES.items()},
     test=lambda one: f"{one.case} {one.where}",
     place=_place_of,
-    at=lambda one: str(one["place"]),
     line="CASE CONTROL, or CASE CONTROL PLACE, and the worst that is expected, such as = failed or = crashed",
+    failed=FAILED,
     expects=CLOSED,
     places=lambda case: [scene.place for scene in CASES[case].scenes],
 )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import FRAME, PathPoint
 from dumbbell.check.stack.outcomes import StackRun
 from dumbbell.check.stack.scenes import make_scene
 from dumbbell.check.stack.stack_case import Judge, Limits, Scene, SceneOutcomes, StackCase
+from dumbbell.evaluate.bbr.lab import FRAME, PathPoint
 
 FULL = 0.9  # of the link's rate: the pipe is full
 DRAINED = 0.5  # BDP that may be left in the queue: BBR.drain_pacing_gain empties it, the cruise refills it a little

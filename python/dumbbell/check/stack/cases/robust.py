@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dumbbell.check.lab import FRAME
 from dumbbell.check.stack.scenes import compute_bdp, make_scene
 from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
+from dumbbell.evaluate.bbr.lab import FRAME
 
 LEAST_OF_TCP = 0.5  # of the goodput of TCP's CUBIC on the same path
 LONGEST_GAP, GAP_OF_TCP = 1.0, 1.5  # s without delivery apart from outages, and times what TCP's CUBIC has

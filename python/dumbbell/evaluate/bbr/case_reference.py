@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dumbbell.check import fields
-from dumbbell.check.case import MEANING, BbrCase
-from dumbbell.check.cases import CASES, TIMES, VALUES
+from dumbbell.evaluate.bbr import fields
+from dumbbell.evaluate.bbr.case import MEANING, BbrCase
+from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
 
 
 def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from conftest import Command
-from dumbbell.check import bbr_report, figure, qlog_trace, suite
-from dumbbell.check.case import CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, PathPoint, Setup
-from dumbbell.check.shown import LONG
-from dumbbell.check.trace import Trace
 from dumbbell.errors import InputError
+from dumbbell.evaluate.bbr import figure, grid, qlog_trace
+from dumbbell.evaluate.bbr.cases import CASES
+from dumbbell.evaluate.bbr.lab import FRAME, PAYLOAD, CaseLab, CaseRun, PathPoint, Setup
+from dumbbell.evaluate.bbr.shown import LONG
+from dumbbell.evaluate.bbr.trace import Trace
+from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.grade import CONSTANT, FAILS, NOT_APPLICABLE, PASSES
 
 POINT = PathPoint(10_000_000, 0.1)
 BDP = POINT.bdp  # 82.6 segments
@@ -106,13 +107,13 @@ def startup(**changes: Any) -> Trace:
 @pytest.mark.parametrize(
     ("changes", "result", "reason"),
     [
-        ({}, PASSED, ""),
-        ({"bandwidth": 0.97 * LINK}, FAILED, "max_bw within 2 % of the link"),
-        ({"bandwidth": 1.03 * LINK}, FAILED, "max_bw within 2 % of the link"),
-        ({"full": 0.1}, FAILED, "starts of rounds"),
+        ({}, PASSES, ""),
+        ({"bandwidth": 0.97 * LINK}, FAILS, "max_bw within 2 % of the link"),
+        ({"bandwidth": 1.03 * LINK}, FAILS, "max_bw within 2 % of the link"),
+        ({"full": 0.1}, FAILS, "starts of rounds"),
         ({"next": "probe_rtt"}, NOT_APPLICABLE, "PROBE_RTT"),
-        ({"next": "probe_up"}, FAILED, "startup → drain"),
-        ({"flags": {"full_bw_now": 1, "full_bw_reached": 0}}, FAILED, "full_bw_reached is set"),
+        ({"next": "probe_up"}, FAILS, "startup → drain"),
+        ({"flags": {"full_bw_now": 1, "full_bw_reached": 0}}, FAILS, "full_bw_reached is set"),
         ({"flags": {"full_bw_now": 0, "full_bw_reached": 1}}, CONSTANT, "full_bw_now is set"),
     ],
 )
@@ -128,10 +129,10 @@ def test_a_startup_that_goes_on_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("changes", "result", "reason"),
     [
-        ({}, PASSED, ""),
+        ({}, PASSES, ""),
         ({"pacing_gain": 0.35, "pacing_rate_mbit": 0.35 * 0.99 * LINK}, CONSTANT, "DrainPacingGain is 0.5: 0.35"),
-        ({"pacing_rate_mbit": LINK}, FAILED, "paced at that gain"),
-        ({"in_flight": (2 * BDP, BDP - 30)}, FAILED, "and not before"),
+        ({"pacing_rate_mbit": LINK}, FAILS, "paced at that gain"),
+        ({"in_flight": (2 * BDP, BDP - 30)}, FAILS, "and not before"),
     ],
 )
 def test_drain_ends_by_inflight(changes: dict[str, Any], result: str, reason: str) -> None:
@@ -139,7 +140,7 @@ def test_drain_ends_by_inflight(changes: dict[str, Any], result: str, reason: st
     verdict = judged("drain-inflight", startup(drain=drained | changes))
     assert verdict.result == result and reason in verdict.reason, verdict
     late = judged("drain-inflight", startup(after={"in_flight": BDP + 30}))
-    assert late.result == FAILED and "it ends at inflight <= BBRInflight(1.0)" in late.reason
+    assert late.result == FAILS and "it ends at inflight <= BBRInflight(1.0)" in late.reason
     # what is found never stands without what is allowed
     found = next(one.found for one in late.checks if one.what == "it ends at inflight <= BBRInflight(1.0)")
     assert re.fullmatch(rf"{BDP + 30:.0f}, allowed {BDP:.0f} and \d+ for bursts", found), found
@@ -154,7 +155,7 @@ def test_drain_ends_by_time() -> None:
         )
         return judged("drain-time", found, values={"decrease": 0.6})
 
-    assert after(0.4, 2 * BDP).result == PASSED
+    assert after(0.4, 2 * BDP).result == PASSES
     assert "DRAIN ends after 3 rounds: after 9" in after(0.9, 2 * BDP).reason
     assert "inflight is still above" in after(0.4, BDP).reason
 
@@ -171,7 +172,7 @@ def test_probe_up_ends_on_a_plateau() -> None:
             ),
         )
 
-    assert up().result == PASSED
+    assert up().result == PASSES
     assert "it ends after 3 rounds without growth: after 1" in up(0.1).reason
     assert "probe_up → probe_down: → probe_cruise" in up(after="startup").reason.replace("startup", "probe_cruise")
     assert "no loss: 9 lost" in up(lost=(0, 9)).reason
@@ -182,9 +183,9 @@ def test_probe_up_ends_on_a_plateau() -> None:
     ("case", "state", "times"), [("limited-startup", "startup", {}), ("limited-up", "probe_up", {"PROBE_UP": 0.0})]
 )
 def test_an_application_without_loss_keeps_the_state(case: str, state: str, times: dict[str, float]) -> None:
-    assert judged(case, trace((state, 2.5, {"app_limited": 1})), times).result == PASSED
+    assert judged(case, trace((state, 2.5, {"app_limited": 1})), times).result == PASSES
     left = judged(case, trace((state, 1, {"app_limited": 1}), ("probe_down", 2, {"app_limited": 1})), times)
-    assert left.result == FAILED and "for 20 rounds" in left.reason
+    assert left.result == FAILS and "for 20 rounds" in left.reason
     assert "application-limited: in 0%" in judged(case, trace((state, 2.5, {})), times).reason
     assert "no loss: 5 lost" in judged(case, trace((state, 2.5, {"app_limited": 1, "lost": (0, 5)})), times).reason
 
@@ -197,7 +198,7 @@ def test_probe_down_ends_by_inflight() -> None:
         rest = {"in_flight": end, "inflight_longterm": bound}
         return judged("down-inflight", trace(("probe_up", 0.4, {}), ("probe_down", 0.6, falling), (after, 1, rest)))
 
-    assert down().result == PASSED
+    assert down().result == PASSES
     assert down(gain=0.906).reason == "ProbeDownPacingGain is 0.90: 0.906"
     assert "probe_down → probe_cruise: → probe_up" in down(after="probe_up").reason
     assert "inflight <= BBRInflight(1.0)" in down(end=1.4 * BDP).reason
@@ -212,7 +213,7 @@ def test_probe_down_ends_by_time() -> None:
         )
         return judged("down-time", found, {"rate falls": 0.0}, {"decrease": 0.1})
 
-    assert down(2.5).result == PASSED
+    assert down(2.5).result == PASSES
     assert "not before bw_probe_wait" in down(1.0).reason
     assert "and then at once" in down(9.0).reason
     assert "probe_down → probe_refill: → probe_cruise" in down(2.5, "probe_cruise").reason
@@ -238,7 +239,7 @@ def test_probe_rtt_comes_after_five_seconds_for_200_ms() -> None:
         )
         return judged("probe-rtt", found, {"path gets longer": 0.1})
 
-    assert probe().result == PASSED
+    assert probe().result == PASSES
     assert probe(10.0).result == CONSTANT and probe(gain=1.0).reason == "ProbeRTTCwndGain is 0.5: 1"
     assert "for 200 ms" in probe(seconds=0.1).reason
     assert "inflight falls to half of the BDP" in probe(in_flight=0.7 * BDP).reason
@@ -246,7 +247,7 @@ def test_probe_rtt_comes_after_five_seconds_for_200_ms() -> None:
     assert "full_bw_reached is set" in probe(reached=0).reason
     assert (
         probe(30).reason
-        and judged("probe-rtt", trace(("probe_cruise", 9, {})), {"path gets longer": 0.1}).result == FAILED
+        and judged("probe-rtt", trace(("probe_cruise", 9, {})), {"path gets longer": 0.1}).result == FAILS
     )
 
 
@@ -262,7 +263,7 @@ def test_idleness_takes_the_place_of_probe_rtt() -> None:
             found.words["state"] = np.append(found.words["state"], state)
         return judged("idle", Trace(parts | {"state": found.words["state"]}), {"pause": 0.5, "resume": 7.5})
 
-    assert idle().result == PASSED
+    assert idle().result == PASSES
     assert "nothing in flight" in idle(in_flight=3).reason
     assert "idle_restart is set" in idle(restart=0).reason
     assert "no PROBE_RTT" in idle(after="probe_rtt").reason
@@ -280,7 +281,7 @@ def test_bounds_are_restored_after_a_spurious_recovery() -> None:
         )
         return judged("spurious-recovery", found, {"late segments": 0.4})
 
-    assert recovered().result == PASSED
+    assert recovered().result == PASSES
     assert "back in probe_up" in recovered("probe_cruise").reason
     assert "inflight_longterm is restored: unset → 82.56" in recovered(longterm=BDP).reason
     assert "cwnd is restored" in recovered(cwnd=0.5 * BDP).reason
@@ -300,7 +301,7 @@ def test_a_policer_may_not_lose_in_most_rounds() -> None:
         return judged("policer", found, values={"token rate": POINT.rate / 2, "bucket": 1e5})
 
     most = 20 * 0.5 * LINK * 1e6 / 8 / PAYLOAD
-    assert policed(0.01 * most).result == PASSED
+    assert policed(0.01 * most).result == PASSES
     assert "no continuous loss" in policed(0.05 * most).reason
     assert "it gets the token rate" in policed(0.01 * most, rate=0.3).reason
     assert "the policer drops in PROBE_BW" in policed(0).reason
@@ -310,7 +311,7 @@ def test_a_policer_may_not_lose_in_most_rounds() -> None:
             trace(("probe_cruise", 20, {"inflight_longterm": 40.0, "lost": (0, 9)})),
             values={"token rate": 5e6},
         ).result
-        == FAILED
+        == FAILS
     )
 
 
@@ -335,7 +336,7 @@ def test_the_step_doubles_and_the_new_rate_is_found() -> None:
             {"rate before": POINT.rate / 10},
         )
 
-    assert raised((1, 2, 4, 8, 16)).result == PASSED
+    assert raised((1, 2, 4, 8, 16)).result == PASSES
     assert "the step of inflight_longterm doubles" in raised((1, 1, 1, 1, 2)).reason
     assert "90 % of the new rate is found" in raised((1, 2, 4, 8), rate=0.5).reason
     assert "in O(log BDP) rounds" in raised(tuple(2.0**n for n in range(45))).reason
@@ -349,7 +350,7 @@ def test_phases_that_probe_rtt_ends_are_passed_over() -> None:
 
 
 def test_a_control_without_states_is_no_matter_of_the_suite() -> None:
-    found = suite.check([{"name": "cubic"}], ["startup-plateau"], [PathPoint(10_000_000, 0.01)], jobs=1)
+    found = grid.judge_points([{"name": "cubic"}], ["startup-plateau"], [PathPoint(10_000_000, 0.01)], jobs=1)
     assert [(one.verdict.result, one.verdict.reason) for one in found.results] == [
         (NOT_APPLICABLE, "the control reports no states")
     ]
@@ -369,28 +370,26 @@ FAST = (
 
 def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
     point = PathPoint(10_000_000, 0.04)
-    found = suite.check([{"name": "bbr-draft"}], FAST, [point], jobs=1)
-    assert [(one.case, one.verdict.reason) for one in found.results if one.verdict.result != PASSED] == []
+    found = grid.judge_points([{"name": "bbr-draft"}], FAST, [point], jobs=1)
+    assert [(one.case, one.verdict.reason) for one in found.results if one.verdict.result != PASSES] == []
     # each of these breaks one rule of the draft
     for changes, case, result in (
         ({"drain_pacing_gain": 0.35}, "drain-inflight", CONSTANT),
-        ({"drain_rounds": 30}, "drain-time", FAILED),
-        ({"full_bw_rounds": 1}, "up-plateau", FAILED),
+        ({"drain_rounds": 30}, "drain-time", FAILS),
+        ({"full_bw_rounds": 1}, "up-plateau", FAILS),
         ({"probe_down_pacing_gain": 0.75}, "down-inflight", CONSTANT),
     ):
-        (one,) = suite.check([{"name": "bbr-draft"} | changes], [case], [point], jobs=1).results
+        (one,) = grid.judge_points([{"name": "bbr-draft"} | changes], [case], [point], jobs=1).results
         assert one.verdict.result == result, (changes, one.verdict)
 
 
 def test_results_do_not_depend_on_how_they_are_made() -> None:
     points = [PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.02)]
     cases = ("startup-plateau", "sub-packet")
-    alone = suite.check([{"name": "bbr3"}], cases, points, jobs=1)
-    assert alone.results == suite.check([{"name": "bbr3"}], cases, points, jobs=2).results
-    assert bbr_report.count_results([one for one in alone.results if one.case == "sub-packet"]) == "-"
-    assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in bbr_report.format_markdown(alone)
-    assert "1.   Exiting STARTUP on Bandwidth Plateau" in bbr_report.format_report(alone)
-    assert len(json.loads(bbr_report.to_json(alone))["results"]) == 4
+    alone = grid.judge_points([{"name": "bbr3"}], cases, points, jobs=1)
+    assert alone.results == grid.judge_points([{"name": "bbr3"}], cases, points, jobs=2).results
+    assert [(one.case, one.place) for one in alone.results] == [(case, point) for point in points for case in cases]
+    assert {one.verdict.result for one in alone.results if one.case == "sub-packet"} == {NOT_APPLICABLE}
 
 
 def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, command: Command) -> None:
@@ -405,12 +404,12 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     assert case.judge_run(CaseRun(read, run.setup)) == case.judge_run(run)
     first = json.loads(file.read_text().split("\n")[0].strip("\x1e"))
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
-    said = command("check", "bbr", "--trace", file, "--case", "3")
-    assert said.returncode == 0 and said.stdout.startswith("3. Exiting DRAIN Based on Inflight: passed")
-    wrong = command("check", "bbr", "--trace", file, "--case", "1", "--rate", "18Mbit", "--format", "json")
-    assert wrong.returncode == 1 and json.loads(wrong.stdout)["results"][0]["result"] == FAILED, wrong
+    said = command("evaluate", "trace", file, "--only", "3")
+    assert said.returncode == 0 and "- 3 drain-inflight: passes\n  + drain: at " in said.stdout
+    wrong = command("evaluate", "trace", file, "--only", "1", "--rate", "18Mbit", "--format", "json")
+    assert wrong.returncode == 1 and json.loads(wrong.stdout)["criteria"][0]["grade"] == FAILS, wrong
     # of another path
-    other = command("check", "bbr", "--trace", file, "--case", "14", "--rate", "64kbit", "--rtt", "1ms")
+    other = command("evaluate", "trace", file, "--only", "14", "--rate", "64kbit", "--rtt", "1ms")
     assert other.returncode == 2 and "do the file, --rate and --rtt belong together?" in other.stderr
 
 
@@ -432,10 +431,8 @@ def test_a_file_that_is_no_trace_gets_one_clear_line(tmp_path: Path, text: str, 
 
 def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
     case, point = CASES["up-plateau"], PathPoint(10_000_000, 0.02)
-    (one,) = suite.check(
-        [{"name": "bbr2"}], [case.key], [point], jobs=1, wanted=suite.CaseSelection(failing=True)
-    ).results
-    assert one.verdict.result == FAILED and one.run is not None
+    (one,) = grid.judge_points([{"name": "bbr2"}], [case.key], [point], jobs=1, keep=True).results
+    assert one.verdict.result == FAILS and one.run is not None
     drawn = figure.draw(one.run, case, one.verdict.result, "bbr2")
     names = [label for label, _ in drawn.entries]
     assert {"probe_up", "probe_down", "max_bw", "cwnd", "inflight", "BBRInflight(1.0)"} <= set(names)
@@ -445,32 +442,34 @@ def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        (["bbq"], 'check: unknown check "bbq"; did you mean "bbr"?'),
-        (["bbr", "--cc", "bbr4"], 'check: --cc: unknown cc "bbr4"'),
-        (["bbr", "--cc", "{ name = 'bbr3', beta = 2 }"], "check: --cc: beta is 2"),
-        (["bbr", "--case", "23"], 'check: --case: unknown case "23"'),
-        (["bbr", "--rate", "100Gbit", "--rtt", "1s"], "check: --rate, --rtt is 100Gbit, 1s"),
-        (["bbr", "--rate", "10"], 'check: --rate is "10"'),
-        (["bbr", "--format", "json", "--github"], "--github and --format json"),
-        (["bbr", "--at", "x=1s"], "check: --trace is missing; give a file: --at describes one trace"),
-        (["bbr", "--trace", "none.sqlog", "--case", "1"], "none.sqlog: no such file"),
-        (["bbr", "--rate", "0bit"], 'check: --rate is "0bit"; it must be from 1kbit to 10Tbit'),
-        (["bbr", "--rtt", "2h"], 'check: --rtt is "2h"'),
-        (["bbr", "--state", "x=drain"], "--state describes one trace"),
-        (["bbr", "--trace", "/dev/null", "--rate", "1Mbit", "--rtt", "1ms"], "/dev/null: the file is empty"),
-        (["bbr", "--trace", "x", "--cc", "bbr3"], "check: --cc and --trace cannot be combined"),
-        (["bbr", "--trace", "x", "--rate", "1Mbit", "--rate", "2Mbit"], "--rate: 2 values are too many"),
-        (["bbr", "--trace", "x", "--at", "rate fals=1s"], 'did you mean "rate falls"?'),
-        (["bbr", "--trace", "x", "--value", "batch=nan"], '--value is "nan"; it must be NAME=NUMBER'),
-        (["bbr", "--trace", "x", "--state", "Up=up"], '--state: unknown state "up"; '),
-        (["bbr", "--known", "a", "--baseline", "b"], "--known and --baseline"),
-        (["bbr", "--known", "none"], "none: no such file"),
-        (["bbr", "--junit", "none/x.xml"], "--junit: cannot write: there is no folder none"),
+        (["cc", "bbr4"], 'evaluate cc: CONTROL: unknown cc "bbr4"'),
+        (["cc", "{ name = 'bbr3', beta = 2 }"], "evaluate cc: CONTROL: beta is 2"),
+        (["cc", "bbr3", "--only", "23"], '--only: unknown criterion or paragraph "23"'),
+        (["cc", "bbr3", "--rate", "100Gbit", "--rtt", "1s"], "evaluate cc: --rate, --rtt is 100Gbit, 1s"),
+        (["cc", "bbr3", "--rate", "10"], 'evaluate cc: --rate is "10"'),
+        (["cc", "bbr3", "--format", "json", "--github"], "--github and --format json"),
+        (["trace", "none.sqlog", "--only", "1"], "none.sqlog: no such file"),
+        (["cc", "bbr3", "--rate", "0bit"], 'evaluate cc: --rate is "0bit"; it must be from 1kbit to 10Tbit'),
+        (["cc", "bbr3", "--rtt", "2h"], 'evaluate cc: --rtt is "2h"'),
+        (["trace", "/dev/null", "--rate", "1Mbit", "--rtt", "1ms"], "/dev/null: the file is empty"),
+        (["trace", "x", "--at", "rate fals=1s"], 'did you mean "rate falls"?'),
+        (["trace", "x", "--value", "batch=nan"], '--value is "nan"; it must be NAME=NUMBER'),
+        (["trace", "x", "--state", "Up=up"], '--state: unknown state "up"; '),
+        (["trace", "x", "--suite", "rfc9743"], '--suite is "rfc9743"; it must be a suite with judges of traces'),
+        (["cc", "bbr3", "--known", "a", "--baseline", "b"], "--known and --baseline"),
+        (["cc", "bbr3", "--known", "none"], "none: no such file"),
+        (["cc", "bbr3", "--junit", "none/x.xml"], "--junit: cannot write: there is no folder none"),
+        (["aqm", "codel"], 'evaluate aqm: --suite is "bbr"; it must be a suite that evaluates a queue discipline'),
     ],
 )
 def test_mistakes_get_one_line_and_status_2(command: Command, line: list[str], found: str) -> None:
-    said = command("check", *line)
+    said = command("evaluate", *line, *([] if "--suite" in line else ["--suite", "bbr"]))
     assert said.returncode == 2 and len(said.stderr.splitlines()) == 1 and found in said.stderr, said
+
+
+def test_judges_have_no_paths_in_a_suite_of_scenes(command: Command) -> None:
+    said = command("evaluate", "cc", "reno", "--rate", "10Mbit")
+    assert said.returncode == 2 and "--rate or --rtt and suite rfc9743 cannot be combined" in said.stderr
 
 
 def test_cases_are_those_of_the_draft() -> None:

@@ -4,92 +4,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dumbbell.check import fields
-from dumbbell.check.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, Setup
-from dumbbell.check.trace import Phase, Trace
+from dumbbell.evaluate.bbr import fields
+from dumbbell.evaluate.bbr.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, Setup
+from dumbbell.evaluate.bbr.trace import Phase, Trace
+from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
+from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
 
-SPECIFICATION = "draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03), appendix BBR Example Test Cases"
-PASSED, CONSTANT, FAILED = "passed", "constant", "failed"
-CANNOT_TELL, NOT_APPLICABLE = "cannot tell", "not applicable"
 # what the results mean, best first
 MEANING = {
-    PASSED: "everything that the case expects was seen",
+    PASSES: "everything that the case expects was seen",
     CONSTANT: "the behaviour is as expected; only a constant or a flag differs from the draft's",
-    FAILED: "something that the case expects was not seen",
+    FAILS: "something that the case expects was not seen",
     CANNOT_TELL: "the trace lacks a field that the judge needs; the fields to log are named",
     NOT_APPLICABLE: "the case makes no sense there, for the reason given",
+    CRASHED: "the plugin ended its process, or did what the interface forbids",
+    HUNG: "the plugin did not come back from a call",
 }
 _NOT_KNOWN = re.compile(r"(?<![a-z])nan(?![a-z])")  # a number that is not known there, as text
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """One expectation: what it is, whether it held (None: cannot tell), what was found.
-
-    `constant`: only a constant or a flag of the draft is compared. `needs`: the columns that the trace lacks for it.
-    """
-
-    what: str
-    held: bool | None
-    found: str
-    constant: bool = False
-    needs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CaseVerdict:
-    """The verdict of a judge on a case: its result, the reason, and every expectation that was checked.
-
-    `log`: columns that the case needs and the trace lacks, if the judge cannot tell.
-    """
-
-    result: str
-    reason: str
-    checks: tuple[Expectation, ...] = ()
-    log: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CaseResult:
-    """A case, the control and the place at which it was judged, and the verdict."""
-
-    case: str
-    control: str  # as it is called in tables
-    place: Hashable
-    verdict: CaseVerdict
-
-    @property
-    def key(self) -> tuple[str, str, Hashable]:
-        """The case, the control and the place."""
-        return self.case, self.control, self.place
-
-    @property
-    def where(self) -> str:
-        """The place as a file of expected failures has it."""
-        return str(self.place)
-
-    @property
-    def seconds(self) -> float:
-        """How long its own runs took; runs that several cases share count for the first."""
-        return 0.0
-
-
-@dataclass(frozen=True)
-class SuiteReport:
-    """All results of a suite, in order, and how long they took."""
-
-    results: Sequence[CaseResult]
-    seconds: float
-
-    @property
-    def controls(self) -> list[str]:
-        """The names of the controls, in order."""
-        return list(dict.fromkeys(one.control for one in self.results))
 
 
 class Checks:
@@ -116,11 +52,13 @@ class Checks:
         """
         lacking = self._find_lacking(needs if held else (*needs, *unless))
         if lacking:
-            self.all.append(Expectation(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, lacking))
+            self.all.append(
+                Expectation(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, _name_fields(lacking))
+            )
             return False
         if _NOT_KNOWN.search(found):
             known = _NOT_KNOWN.sub("not known", found)
-            self.all.append(Expectation(what, None, known, constant, self._find_lacking(unless)))
+            self.all.append(Expectation(what, None, known, constant, _name_fields(self._find_lacking(unless))))
             return False
         self.all.append(Expectation(what, bool(held), found, constant))
         return bool(held)
@@ -176,17 +114,22 @@ class Checks:
         broken = [check for check in self.all if check.held is False]
         reason = "; ".join(f"{check.what}: {check.found}" for check in broken)
         if any(not check.constant for check in broken):
-            return CaseVerdict(FAILED, reason, tuple(self.all))
+            return CaseVerdict(FAILS, reason, tuple(self.all))
         unknown = [check for check in self.all if check.held is None]
         open_ = "; ".join(f"{check.what}: {check.found}" for check in unknown)
         if any(not check.constant for check in unknown):
             return CaseVerdict(CANNOT_TELL, open_, tuple(self.all))
         reason = "; ".join(part for part in (reason, f"not compared: {open_}" if open_ else "") if part)
-        return CaseVerdict(CONSTANT if broken else PASSED, reason, tuple(self.all))
+        return CaseVerdict(CONSTANT if broken else PASSES, reason, tuple(self.all))
 
 
 class CaseEnded(Exception):  # noqa: N818  what was seen so far is the verdict
     """Nothing more can be looked at, because something that the rest builds on was not seen."""
+
+
+def _name_fields(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return what qlog calls columns."""
+    return tuple(map(fields.name, columns))
 
 
 Prepare = Callable[[CaseLab], CaseRun]
@@ -208,7 +151,7 @@ class CaseProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class BbrCase(CaseProgram):
-    """One case of the draft: how to set it up, how a trace is judged, and its texts in cases.toml.
+    """One case of the draft: how to set it up, how a trace is judged, and its texts in the suite.
 
     `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what to know
     of the case in the draft.
@@ -250,7 +193,7 @@ class BbrCase(CaseProgram):
         found = checks.make_verdict()
         if found.result != CANNOT_TELL:
             return found
-        return replace(found, log=tuple(name for name in ("state", *self.columns) if trace.is_without(name)))
+        return replace(found, log=_name_fields(name for name in ("state", *self.columns) if trace.is_without(name)))
 
 
 def find_phase(

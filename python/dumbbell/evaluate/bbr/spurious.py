@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from dumbbell.check.case import CaseProgram, Checks, compute_target, format_bound
-from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, Setup
-from dumbbell.check.path import compute_room_for_bursts
-from dumbbell.check.probing import probe
-from dumbbell.check.shown import check_recovery, check_timeout
-from dumbbell.check.startup import make_packets_late
-from dumbbell.check.trace import Trace
+from dumbbell.evaluate.bbr.case import CaseProgram, Checks, compute_target, format_bound
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
+from dumbbell.evaluate.bbr.path import compute_room_for_bursts
+from dumbbell.evaluate.bbr.probing import probe
+from dumbbell.evaluate.bbr.shown import check_recovery, check_timeout
+from dumbbell.evaluate.bbr.startup import make_packets_late
+from dumbbell.evaluate.bbr.trace import Trace
 
 
 def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dumbbell.check.case import (
+from dumbbell.evaluate.bbr.case import (
     CaseEnded,
     CaseProgram,
     Checks,
@@ -16,10 +16,10 @@ from dumbbell.check.case import (
     find_next_phase,
     find_phase,
 )
-from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.check.probing import MIN_PIPE_CWND, estimate_cycle
-from dumbbell.check.shown import check_small_path, probe_rtt_after, require_state
-from dumbbell.check.startup import (
+from dumbbell.evaluate.bbr.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.evaluate.bbr.probing import MIN_PIPE_CWND, estimate_cycle
+from dumbbell.evaluate.bbr.shown import check_small_path, probe_rtt_after, require_state
+from dumbbell.evaluate.bbr.startup import (
     INFLIGHT_COLUMNS,
     LOSS_THRESH,
     batch_acks,
@@ -30,7 +30,7 @@ from dumbbell.check.startup import (
     run_bulk,
     to_link_time,
 )
-from dumbbell.check.trace import PROBE_BW, Trace
+from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
 
 PROBE_RTT_INTERVAL, PROBE_RTT_DURATION, PROBE_RTT_GAIN = 5.0, 0.2, 0.5
 _INTERVALS = {"bbr1": 10.0}  # of controls that wait longer: section of BBRv1, bbr_min_rtt_win_sec

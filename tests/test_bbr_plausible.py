@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from conftest import Command
-from dumbbell.check import judge, plausible, qlog_trace, suite
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathPoint
 from dumbbell.errors import InputError
+from dumbbell.evaluate.bbr import grid, judge, plausible, qlog_trace
+from dumbbell.evaluate.bbr.cases import CASES
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathPoint
 
 POINTS = (
     PathPoint(10_000_000, 0.04),
@@ -35,7 +35,7 @@ def run_of(key: str, control: str, point: PathPoint) -> CaseRun | None:
         return None
 
 
-@pytest.mark.parametrize("control", suite.VERSIONS)
+@pytest.mark.parametrize("control", grid.VERSIONS)
 @pytest.mark.parametrize("point", POINTS, ids=str)
 def test_no_run_of_ours_is_refused(control: str, point: PathPoint) -> None:
     looked = 0
@@ -114,7 +114,7 @@ def test_units_that_do_not_fit_are_said_in_a_line(
     command: Command,
 ) -> None:
     path = written(tmp_path / "t.sqlog", records, change)
-    done = command("check", "bbr", "--trace", path, "--rate", "10Mbit", "--rtt", rtt)
+    done = command("evaluate", "trace", path, "--rate", "10Mbit", "--rtt", rtt)
     assert done.returncode == 2 and not done.stdout and len(done.stderr.splitlines()) == 1, done.stderr
     assert re.search(said, done.stderr), done.stderr
 
@@ -137,7 +137,7 @@ def test_more_is_not_delivered_than_the_link_carries(
     rate: str, is_refused: bool, records: list[dict[str, Any]], tmp_path: Path, command: Command
 ) -> None:
     path = written(tmp_path / "t.sqlog", records, same)
-    done = command("check", "bbr", "--trace", path, "--rate", rate, "--rtt", "40ms")
+    done = command("evaluate", "trace", path, "--rate", rate, "--rtt", "40ms")
     assert (done.returncode == 2) == is_refused
     if is_refused:
         said = r"rate: 9\.\d+ Mbit/s of payload are delivered, and the link carries [\d.]+ Mbit/s; .* belong together\?"
@@ -147,7 +147,7 @@ def test_more_is_not_delivered_than_the_link_carries(
 def test_a_trace_as_it_is_is_judged(records: list[dict[str, Any]], tmp_path: Path, command: Command) -> None:
     path = written(tmp_path / "t.sqlog", records, same)
     for rtt in ("40ms", "36ms", "44ms"):  # what a user says of a path is not exact
-        done = command("check", "bbr", "--trace", path, "--rate", "10Mbit", "--rtt", rtt)
+        done = command("evaluate", "trace", path, "--rate", "10Mbit", "--rtt", rtt)
         assert done.returncode in (0, 1) and done.stdout, done.stderr
 
 
@@ -161,7 +161,7 @@ def test_negative_counts_are_no_data(records: list[dict[str, Any]], tmp_path: Pa
 
     for key in ("bytes_in_flight", "congestion_window", "min_rtt", "delivered", "bbr_pacing_gain"):
         path = written(tmp_path / "t.sqlog", records, negative(key, -5))
-        done = command("check", "bbr", "--trace", path, "--rate", "10Mbit", "--rtt", "40ms")
+        done = command("evaluate", "trace", path, "--rate", "10Mbit", "--rtt", "40ms")
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
         assert re.search(rf"{key} at [\d.e-]+ s is -5; it must be a number that is not negative", done.stderr)
     # a bound that is not set

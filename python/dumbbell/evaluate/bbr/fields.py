@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dumbbell.check.lab import PAYLOAD
+from dumbbell.evaluate.bbr.lab import PAYLOAD
 
 BYTES, SEGMENTS, RATE, TIME, COUNT, FLAG, NUMBER = "B", "segments", "bit/s", "ms", "count", "0 or 1", "number"
 _UNSET = 2.0**62  # bytes, segments or bit/s; stacks write UINT64_MAX, -1 and the like for a bound that is not set

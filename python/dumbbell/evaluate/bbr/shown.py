@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dumbbell.check.lab import Setup
-from dumbbell.check.trace import PROBE_BW, Phase, Trace
+from dumbbell.evaluate.bbr.lab import Setup
+from dumbbell.evaluate.bbr.trace import PROBE_BW, Phase, Trace
 
 Shown = Callable[[Trace, Setup], str]
 

@@ -1,4 +1,4 @@
-"""The suite: every case for every control at every point of a grid, on all cores."""
+"""The cases of the suite for controls at every point of a grid, on all cores."""
 
 from __future__ import annotations
 
@@ -11,38 +11,22 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-from dumbbell.check.case import (
-    FAILED,
-    NOT_APPLICABLE,
-    BbrCase,
-    CaseResult,
-    CaseVerdict,
-    Expectation,
-    SuiteReport,
-)
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import FRAME, CaseLab, CaseRun, NotApplicable, PathPoint, PluginFailed
-from dumbbell.check.lab import parse_control as canonical
+from dumbbell.evaluate.bbr.case import BbrCase
+from dumbbell.evaluate.bbr.cases import CASES
+from dumbbell.evaluate.bbr.lab import FRAME, CaseLab, CaseRun, NotApplicable, PathPoint, PluginFailed
+from dumbbell.evaluate.bbr.lab import parse_control as canonical
+from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, Expectation, SuiteReport
+from dumbbell.evaluate.grade import NOT_APPLICABLE, is_bad, name_failed_run
 from dumbbell.experiment import plugins
 from dumbbell.waiting import restore_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
-RATES = (64_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)  # bit/s, and
-RTTS = (0.001, 0.01, 0.1, 1.0)  # s: the draft's range, in steps of ten but for the first rate
 MOST_BDP = 10_000  # segments: above, the runs of all cases together would take minutes
 
 
 @dataclass(frozen=True)
-class CaseSelection:
-    """The data of runs to store in addition to verdicts: traces of all, and of those that failed."""
-
-    traces: bool = False
-    failing: bool = False
-
-
-@dataclass(frozen=True)
 class BbrResult(CaseResult):
-    """The result of a case at a point. `run` is there if its trace is wanted."""
+    """The result of a case at a point. `run` is there if its trace is kept."""
 
     place: PathPoint
     run: CaseRun | None = field(default=None, compare=False)
@@ -56,10 +40,9 @@ class BbrResult(CaseResult):
 
 @dataclass(frozen=True)
 class BbrReport(SuiteReport):
-    """All results, and the points that were left out, with the reason of each."""
+    """All results, in the order of controls, points and cases."""
 
     results: list[BbrResult]
-    left_out: dict[PathPoint, str] = field(default_factory=dict)
 
 
 def name_control(control: dict[str, Any]) -> str:
@@ -77,9 +60,7 @@ def settle(control: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def make_grid(
-    rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS
-) -> tuple[list[PathPoint], dict[PathPoint, str]]:
+def make_grid(rates: Iterable[int], rtts: Iterable[float]) -> tuple[list[PathPoint], dict[PathPoint, str]]:
     """Return the points of a grid, and those that are left out, with the reason."""
     points, left_out = [], {}
     for point in (PathPoint(rate, rtt) for rate in rates for rtt in rtts):
@@ -91,15 +72,15 @@ def make_grid(
 
 
 def judge_point(
-    name: str, cc: dict[str, Any], point: PathPoint, cases: Sequence[str], wanted: CaseSelection
+    name: str, cc: dict[str, Any], point: PathPoint, cases: Sequence[str], *, keep: bool
 ) -> list[BbrResult]:
-    """Judge cases of one control, called `name`, at one point."""
+    """Judge cases of one control, called `name`, at one point; `keep` the traces of those that are bad."""
     lab = CaseLab(point, cc)
     results = []
     for key in cases:
         start = time.process_time()
         run, verdict = _judge_case(CASES[key], lab)
-        kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
+        kept = run if keep and is_bad(verdict.result) else None
         results.append(BbrResult(key, name, point, verdict, kept, time.process_time() - start))
     return results
 
@@ -112,27 +93,22 @@ def _judge_case(case: BbrCase, lab: CaseLab) -> tuple[CaseRun | None, CaseVerdic
     except NotApplicable as reason:
         return None, CaseVerdict(NOT_APPLICABLE, str(reason))
     except PluginFailed as error:
-        return None, CaseVerdict(FAILED, str(error), (Expectation("the control runs", False, str(error)),))
+        checks = (Expectation("the control runs", False, str(error)),)
+        return None, CaseVerdict(name_failed_run(str(error)), str(error), checks)
     return run, case.judge_run(run)
 
 
-def check(
+def judge_points(
     controls: Sequence[dict[str, Any]],
-    cases: Sequence[str] = tuple(CASES),
-    points: Sequence[PathPoint] | None = None,
+    cases: Sequence[str],
+    points: Sequence[PathPoint],
     *,
     jobs: int | None = None,
-    wanted: CaseSelection = CaseSelection(),
+    keep: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> BbrReport:
-    """Judge `cases` of `controls` at `points`, by default those of the grid.
-
-    `progress` is called with how many of how many parts are done.
-    """
+    """Judge `cases` of `controls` at `points`; `progress` is called with how many of how many parts are done."""
     began = time.monotonic()
-    left_out: dict[PathPoint, str] = {}
-    if points is None:
-        points, left_out = make_grid()
     # the largest first, so that no core ends long after the others
     parts = sorted(
         ((name_control(cc), settle(cc), point) for cc in controls for point in points),
@@ -141,7 +117,7 @@ def check(
     found: dict[tuple[str, PathPoint], list[BbrResult]] = {}
     if jobs == 1 or len(parts) == 1:
         for number, (name, cc, point) in enumerate(parts):
-            found[name, point] = judge_point(name, cc, point, cases, wanted)
+            found[name, point] = judge_point(name, cc, point, cases, keep=keep)
             progress(number + 1, len(parts))
     else:
         methods = multiprocessing.get_all_start_methods()
@@ -149,7 +125,7 @@ def check(
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
             restore_ctrl_c()
             begun = {
-                pool.submit(judge_point, name, cc, point, cases, wanted): (name, point) for name, cc, point in parts
+                pool.submit(judge_point, name, cc, point, cases, keep=keep): (name, point) for name, cc, point in parts
             }
             try:
                 for number, future in enumerate(as_completed(begun)):
@@ -162,7 +138,7 @@ def check(
                     worker.terminate()
                 raise
     results = [one for cc in controls for point in points for one in found[name_control(cc), point]]
-    return BbrReport(results, time.monotonic() - began, left_out)
+    return BbrReport(results, time.monotonic() - began)
 
 
 def _estimate_cost(point: PathPoint) -> float:

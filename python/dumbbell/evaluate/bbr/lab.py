@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.check.trace import MODEL, MODEL_COUNTS, Trace
+from dumbbell.evaluate.bbr.trace import MODEL, MODEL_COUNTS, Trace
 from dumbbell.experiment import plugins, schema, units
 from dumbbell.experiment.plugins import known, process
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from dumbbell.check.case import (
+from dumbbell.evaluate.bbr.case import (
     CaseProgram,
     Checks,
     compute_burst,
@@ -16,9 +16,9 @@ from dumbbell.check.case import (
     find_phase,
     format_bound,
 )
-from dumbbell.check.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
-from dumbbell.check.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, require_state_at
-from dumbbell.check.startup import (
+from dumbbell.evaluate.bbr.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
+from dumbbell.evaluate.bbr.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, require_state_at
+from dumbbell.evaluate.bbr.startup import (
     APP_SHARE,
     FULL_BW,
     FULL_BW_ROUNDS,
@@ -30,7 +30,7 @@ from dumbbell.check.startup import (
     lose_packets,
     to_link_time,
 )
-from dumbbell.check.trace import Phase, Trace
+from dumbbell.evaluate.bbr.trace import Phase, Trace
 
 DOWN_GAIN = 0.9
 TARGET_COLUMNS = ("cwnd", "bw_mbit", "min_rtt_ms")  # of target()

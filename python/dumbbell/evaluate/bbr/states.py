@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from dumbbell.check.trace import STATES
+from dumbbell.evaluate.bbr.trace import STATES
 
 PROBE_BW_ALONE = "probe_bw"
 IGNORED = "-"  # in --state: not a state of BBR, the one before goes on

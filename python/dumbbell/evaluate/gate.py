@@ -10,25 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumbbell.check.case import (
-    CANNOT_TELL,
-    CONSTANT,
-    FAILED,
-    NOT_APPLICABLE,
-    PASSED,
-    CaseResult,
-    CaseVerdict,
-    SuiteReport,
-)
-from dumbbell.check.cases import CASES
-from dumbbell.check.lab import PathPoint
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, find_nearest, quote_value
-from dumbbell.experiment import units
+from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, SuiteReport
+from dumbbell.evaluate.grade import CANNOT_TELL, CRASHED, HUNG, NOT_APPLICABLE
 from dumbbell.writing import get_reason
 
 _Key = tuple[str, str, Hashable]
-# what XML 1.0 has no way to say
+_ENDS = ("closed", CRASHED, HUNG)  # results of a run that ended early
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
+# what XML 1.0 has no way to say
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -36,9 +26,9 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 class Suite:
     """The properties of a suite that continuous integration needs.
 
-    `rank` has its results from good to bad; those of `good` are no reason to look. `short` and `heading` name a case,
-    `test` a result in JUnit's XML. `place` splits the words behind a case in a file of expected failures into control
-    and place, `at` reads the place of a result in JSON.
+    `rank` has its results from good to bad; those of `good` are no reason to look, and from `failed` on they are bad.
+    `test` names a result in JUnit's XML. `place` splits the words behind a case in a file of expected failures into
+    control and place.
     """
 
     name: str
@@ -46,33 +36,15 @@ class Suite:
     good: frozenset[str]
     cases: Mapping[str, tuple[str, str]]  # short name and heading
     test: Callable[[CaseResult], str]
-    place: Callable[[Sequence[str]], tuple[str, Hashable]]
-    at: Callable[[Mapping[str, Any]], Hashable]
+    place: Callable[[str, Sequence[str]], tuple[str, Hashable]]
     line: str  # form of a line of expected failures
-    places: Callable[[str], Sequence[Hashable]] | None = None  # those of a case, if there are no others
-    expects: str = FAILED  # the worst that an expected failure is, if its line does not say
+    places: Callable[[str], Sequence[Hashable] | None]  # those of a case, if there are no others
+    failed: str
+    expects: str  # the worst that an expected failure is, if its line does not say
 
     def is_bad(self, result: str) -> bool:
         """Whether a result is a failure, or worse than one."""
-        return self.rank[result] >= self.rank[FAILED]
-
-
-def _find_point(words: Sequence[str]) -> tuple[str, Hashable]:
-    point = _parse_point(words[-2:]) if len(words) >= 3 else None
-    return " ".join(words[: -2 if point else None]), point
-
-
-BBR = Suite(
-    name="bbr",
-    # a case that no longer applies is a change that somebody has to look at
-    rank={PASSED: 0, CONSTANT: 1, NOT_APPLICABLE: 2, CANNOT_TELL: 3, FAILED: 4},
-    good=frozenset({PASSED, CONSTANT}),
-    cases={key: (one.number, f"{one.number}. {one.heading}") for key, one in CASES.items()},
-    test=lambda one: f"{CASES[one.case].number} {one.case} {one.place}",
-    place=_find_point,
-    at=lambda one: PathPoint(int(one["rate_bit"]), float(one["rtt_s"])),
-    line="CASE CONTROL, or CASE CONTROL RATE RTT",
-)
+        return self.rank[result] >= self.rank[self.failed]
 
 
 @dataclass
@@ -99,13 +71,13 @@ def _describe(verdict: str, one: CaseResult, of: Suite, reason: str = "") -> str
     return f"{verdict}: {label(one, of)}: {reason or one.verdict.reason}"
 
 
-def label(one: CaseResult, of: Suite = BBR) -> str:
+def label(one: CaseResult, of: Suite) -> str:
     """Return what a result is called in lists: case, control and place, as --known reads it."""
     return f"{of.cases[one.case][0]} {one.control} {one.where}"
 
 
 def make_gate(
-    report: SuiteReport, expected: Sequence[Expected] | None = None, before: Before | None = None, of: Suite = BBR
+    report: SuiteReport, of: Suite, expected: Sequence[Expected] | None = None, before: Before | None = None
 ) -> Gate:
     """Return what nobody expected, after a file of expected failures or a report of before, if there is one."""
     if expected is not None:
@@ -113,7 +85,7 @@ def make_gate(
     return gate_failures(report, of) if before is None else gate_by_report(report, before, of)
 
 
-def gate_failures(report: SuiteReport, of: Suite = BBR) -> Gate:
+def gate_failures(report: SuiteReport, of: Suite) -> Gate:
     """Return the gate without anything expected: each failure counts."""
     failed = [one for one in report.results if of.is_bad(one.verdict.result)]
     return Gate({one.key: _describe(one.verdict.result, one, of) for one in failed})
@@ -130,14 +102,14 @@ class Expected:
     case: str
     control: str
     point: Hashable
-    result: str = FAILED
+    result: str
 
     def matches(self, one: CaseResult) -> bool:
         """Whether it speaks of a result."""
         return (one.case, one.control) == (self.case, self.control) and self.point in (None, one.place)
 
 
-def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suite = BBR) -> Gate:
+def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suite) -> Gate:
     """Return what is not as expected: failures that are not, and entries of which nothing fails."""
     gate = Gate()
     for one in report.results:
@@ -151,7 +123,7 @@ def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suit
             worst = max(known, key=lambda result: of.rank[result])
             gate.unexpected[one.key] = _describe(f"{worst} is expected, {now}", one, of)
         else:
-            new = "new failure" if now == FAILED else f"new failure, {now}"
+            new = "new failure" if now == of.failed else f"new failure, {now}"
             gate.unexpected[one.key] = _describe(new, one, of)
     for entry in expected:
         fitting = [one for one in report.results if entry.matches(one)]
@@ -169,15 +141,15 @@ def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suit
     return gate
 
 
-def read_expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None) -> list[Expected]:
+def read_expected(path: Path, of: Suite, controls: Sequence[str] | None = None) -> list[Expected]:
     """Read a file of expected failures.
 
-    A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too (of `check bbr`
-    `CASE CONTROL RATE RTT`); `= RESULT` at its end names the worst that is expected; `#` begins a comment.
+    A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too; `= RESULT` at
+    its end names the worst that is expected; `#` begins a comment.
     Raises InputError, also for a place and one of `controls` that do not exist.
     """
     found = []
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         text = line.partition("#")[0].strip()
         if not text:
             continue
@@ -197,26 +169,24 @@ def read_expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = 
                 nearest=find_nearest(words[0], of.cases),
                 what="case",
             )
-        control, point = of.place(words[1:])
+        try:
+            control, point = of.place(keys[0], words[1:])
+        except InputError as error:
+            raise error.move(str(path), place) from None
         if not control:
             raise WrongValue(quote_value(text), of.line, file=path, key=place)
         if controls is not None and control not in controls:
             raise UnknownName(quote_value(control), among=controls, file=path, key=place, what="control")
-        if point is not None and of.places is not None and point not in of.places(keys[0]):
-            where = [str(one) for one in of.places(keys[0])]
+        places = of.places(keys[0]) if point is not None else None
+        if places is not None and point not in places:
+            where = [str(one) for one in places]
             raise UnknownName(quote_value(str(point)), among=where, file=path, key=place, what=f"place of {keys[0]}")
         found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or of.expects))
     return found
 
 
-def _parse_point(words: Sequence[str]) -> PathPoint | None:
-    try:
-        return PathPoint(units.parse("rate", words[0]), units.parse("time", words[1]) / 1e9)
-    except InputError:
-        return None
-
-
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises InputError."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -237,7 +207,7 @@ class Before:
     broken: dict[_Key, frozenset[str]] = field(default_factory=dict)
 
 
-def gate_by_report(report: SuiteReport, earlier: Before, of: Suite = BBR) -> Gate:
+def gate_by_report(report: SuiteReport, earlier: Before, of: Suite) -> Gate:
     """Return what is worse than before; what is better is only said."""
     before = dict(earlier.results)
     gate = Gate()
@@ -279,37 +249,42 @@ def _find_other_broken(verdict: CaseVerdict, known: frozenset[str]) -> list[str]
 
 
 def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
-    texts = (what if result == FAILED else f"{what}: {found}" for what, found in checks)
+    texts = (f"{what}: {found}" if result in _ENDS else what for what, found in checks)
     return frozenset(_NUMBER.sub("#", text) for text in texts)
 
 
-def read_report(path: Path, of: Suite = BBR) -> Before:
+def read_report(path: Path, of: Suite) -> Before:
     """Read a report of before, as --format json wrote it. Raises InputError."""
-    text = _read(path)
-    found: dict[_Key, str] = {}
-    broken: dict[_Key, frozenset[str]] = {}
+    text = read_text(path)
     try:
-        for one in json.loads(text)["results"]:
-            key = str(one["case"]), str(one["control"]), of.at(one)
-            found[key] = str(one["result"])
-            if "checks" in one:
-                checks = [
-                    (str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False
-                ]
-                broken[key] = _select_broken(checks, found[key])
+        return collect_results(path, json.loads(text)["results"], of)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         wanted = f"what dumbbell check {of.name} --format json writes"
         raise Unreadable("this is not a report", wanted, file=path) from None
-    for result in found.values():
-        if result not in of.rank:
-            raise WrongValue(quote_value(result), of.rank, file=path, key="result")
+
+
+def collect_results(path: Path, results: Sequence[Mapping[str, Any]], of: Suite) -> Before:
+    """Return the results of a report of before: each has case, control, place, result, and perhaps checks.
+
+    Raises InputError for an unknown result, and other errors if it is no report.
+    """
+    found: dict[_Key, str] = {}
+    broken: dict[_Key, frozenset[str]] = {}
+    for one in results:
+        key = str(one["case"]), str(one["control"]), str(one["place"])
+        found[key] = str(one["result"])
+        if found[key] not in of.rank:
+            raise WrongValue(quote_value(found[key]), of.rank, file=path, key="result")
+        if "checks" in one:
+            checks = [(str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False]
+            broken[key] = _select_broken(checks, found[key])
     return Before(path.name, found, broken)
 
 
 # --junit
 
 
-def format_junit(report: SuiteReport, gate: Gate, of: Suite = BBR) -> str:
+def format_junit(report: SuiteReport, gate: Gate, of: Suite) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
     for control in report.controls:
@@ -353,7 +328,7 @@ def format_junit(report: SuiteReport, gate: Gate, of: Suite = BBR) -> str:
 
 # elements of JUnit's XML and what counts them; what ended a run is an error and no failure
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
-_ERRORS = ("crashed", "hung")
+_ERRORS = (CRASHED, HUNG)
 
 
 def _find_outcome(one: CaseResult, gate: Gate) -> tuple[str, str]:
@@ -379,7 +354,7 @@ def _escape_xml(text: str) -> str:
 # --github
 
 
-def list_annotations(report: SuiteReport, gate: Gate, of: Suite = BBR) -> list[str]:
+def list_annotations(report: SuiteReport, gate: Gate, of: Suite) -> list[str]:
     """Return workflow commands of GitHub Actions: an error for what is unexpected, a warning for what nobody can tell.
 
     GitHub shows ten of a kind for a step, so that there is one for each case and control.
@@ -394,9 +369,7 @@ def list_annotations(report: SuiteReport, gate: Gate, of: Suite = BBR) -> list[s
         _format_annotation(kind, f"{of.cases[case][1]}, {control}", texts)
         for (kind, case, control), texts in groups.items()
     ]
-    return lines + [
-        _format_annotation("error", f"dumbbell check {of.name}", [text]) for text in (*gate.failures, *gate.figures)
-    ]
+    return lines + [_format_annotation("error", f"suite {of.name}", [text]) for text in (*gate.failures, *gate.figures)]
 
 
 def _format_annotation(kind: str, title: str, texts: list[str]) -> str:
@@ -409,7 +382,7 @@ def _escape_command(text: str, others: str = "") -> str:
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{others}" else char for char in text)
 
 
-def find_status(report: SuiteReport, gate: Gate, of: Suite = BBR) -> int:
+def find_status(report: SuiteReport, gate: Gate, of: Suite) -> int:
     """Return the exit status: 1 if something failed, 3 if nothing was judged or nobody can tell, otherwise 0."""
     found = {one.verdict.result for one in report.results}
     unknown = [one for one in report.results if one.verdict.result == CANNOT_TELL and one.key not in gate.expected]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.check import fields
-from dumbbell.check.lab import PAYLOAD, PathPoint
-from dumbbell.check.trace import Trace
 from dumbbell.errors import Implausible
+from dumbbell.evaluate.bbr import fields
+from dumbbell.evaluate.bbr.lab import PAYLOAD, PathPoint
+from dumbbell.evaluate.bbr.trace import Trace
 
 # queues, delayed acknowledgements and few packets a round make a round trip longer than the base RTT, and no unit is
 # wrong by less

@@ -1,4 +1,4 @@
-"""Traces of others in `dumbbell check bbr`: what a judge cannot tell, forms of files, names of states, any input."""
+"""Traces of others in `dumbbell evaluate trace`: what a judge cannot tell, forms of files, states, any input."""
 
 import contextlib
 import gzip
@@ -21,12 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, examples
-from dumbbell.check import fields, judge, qlog_trace, states
-from dumbbell.check.case import CANNOT_TELL, FAILED, NOT_APPLICABLE, PASSED
-from dumbbell.check.cases import CASES, TIMES, VALUES
-from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathPoint, Setup
-from dumbbell.check.trace import NUMBERS, STATES, Trace
 from dumbbell.errors import InputError
+from dumbbell.evaluate.bbr import fields, judge, qlog_trace, states
+from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathPoint, Setup
+from dumbbell.evaluate.bbr.trace import NUMBERS, STATES, Trace
+from dumbbell.evaluate.grade import CANNOT_TELL, FAILS, NOT_APPLICABLE, PASSES
 
 DOCS = Path(__file__).parent.parent / "docs"
 # together they have a point at which each case applies
@@ -54,24 +54,24 @@ def without(run: CaseRun, *columns: str) -> CaseRun:
 @pytest.mark.parametrize("key", CASES)
 def test_a_column_that_is_missing_is_never_a_failure(key: str) -> None:
     case, run = CASES[key], run_of(key)
-    assert case.judge_run(run).result == PASSED
+    assert case.judge_run(run).result == PASSES
     assert case.shown(run.trace, run.setup) == ""
     needed = set()
     for column in ALL - {"time_s"}:
         found = case.judge_run(without(run, column))
-        assert found.result in (PASSED, CANNOT_TELL), (column, found)
+        assert found.result in (PASSES, CANNOT_TELL), (column, found)
         assert not any("nan" in check.found for check in found.checks), found
         if found.result == CANNOT_TELL:
             needed.add(column)
-            assert column in found.log and fields.name(column) in found.reason
+            assert fields.name(column) in found.log and fields.name(column) in found.reason
         else:
             assert not found.log
     # what the case declares is what it needs, but for what only a failure would need
     assert needed <= {"state", *case.columns}
-    assert case.judge_run(CaseRun(run.trace.select_columns({"state", *case.columns}), run.setup)).result == PASSED
+    assert case.judge_run(CaseRun(run.trace.select_columns({"state", *case.columns}), run.setup)).result == PASSES
     nothing = case.judge_run(CaseRun(run.trace.select_columns({"state"}), run.setup))
-    assert nothing.result == (CANNOT_TELL if needed - {"state"} else PASSED)
-    assert nothing.log == (case.columns if needed - {"state"} else ())
+    assert nothing.result == (CANNOT_TELL if needed - {"state"} else PASSES)
+    assert nothing.log == (tuple(map(fields.name, case.columns)) if needed - {"state"} else ())
 
 
 def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
@@ -97,11 +97,11 @@ def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
 def test_a_failure_is_one_whatever_else_is_missing() -> None:
     case, run = CASES["startup-plateau"], run_of("startup-plateau")
     slow = CaseRun(run.trace, Setup(PathPoint(20_000_000, 0.04)))
-    assert case.judge_run(slow).result == FAILED
-    assert case.judge_run(without(slow, "round")).result == FAILED
+    assert case.judge_run(slow).result == FAILS
+    assert case.judge_run(without(slow, "round")).result == FAILS
     # of a flag that is not logged nothing is said but that it was not compared
     found = case.judge_run(without(run, "full_bw_now", "full_bw_reached"))
-    assert found.result == PASSED and "not compared: full_bw_now is set: needs bbr_full_bw_now" in found.reason
+    assert found.result == PASSES and "not compared: full_bw_now is set: needs bbr_full_bw_now" in found.reason
 
 
 # files
@@ -174,7 +174,7 @@ def test_every_form_of_qlog_is_read_alike(tmp_path: Path, form: str) -> None:
     assert found.trace.time == pytest.approx(expected.time - (expected.time[0] if "calendar" in form else 0), abs=1e-6)
     for column in ("cwnd", "in_flight", "min_rtt_ms", "max_bw_mbit", "round"):
         assert found.trace[column] == pytest.approx(expected[column], nan_ok=True)
-    assert judge.judge_file(other, describe_trace()).report.results[0].verdict.result == PASSED
+    assert judge.judge_file(other, describe_trace()).report.results[0].verdict.result == PASSES
 
 
 @pytest.mark.parametrize("form", ["as it is", "lines", "gzip", "contained", "contained, indented"])
@@ -193,7 +193,7 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(tmp_path: Path, form: str) -
 
 def test_a_case_is_not_judged_by_a_file_that_is_cut_off_before_it_could_happen(tmp_path: Path) -> None:
     file = write(tmp_path, "startup-plateau")
-    assert next(iter(judge.judge_file(file, describe_trace()).report.results)).verdict.result == PASSED
+    assert next(iter(judge.judge_file(file, describe_trace()).report.results)).verdict.result == PASSES
     file.write_bytes(file.read_bytes()[:3000])
     found = judge.judge_file(file, describe_trace())
     assert found.report.results == []
@@ -203,12 +203,9 @@ def test_a_case_is_not_judged_by_a_file_that_is_cut_off_before_it_could_happen(t
 def test_the_note_on_a_cut_off_file_is_in_both_reports(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path)
     file.write_text(file.read_text()[:-30])
-    said = command("check", "bbr", "--trace", file)
+    said = command("evaluate", "trace", file)
     assert said.returncode == 0 and "cut off in line" in said.stdout
-    assert (
-        "cut off in line"
-        in json.loads(command("check", "bbr", "--trace", file, "--format", "json").stdout)["reading"][0]
-    )
+    assert "cut off in line" in json.loads(command("evaluate", "trace", file, "--format", "json").stdout)["notes"][0]
 
 
 def test_bounds_that_are_not_set_and_volumes_in_bytes(tmp_path: Path) -> None:
@@ -269,7 +266,7 @@ def test_the_phase_of_probe_bw_is_its_own_field_or_its_gain(tmp_path: Path) -> N
 
 def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Command) -> None:
     file = state_file(tmp_path, {"new": "Startup"}, {"new": "Ramp"}, {"new": "recovery"}, {"new": "ProbeBW"})
-    said = command("check", "bbr", "--trace", file, *PATH)
+    said = command("evaluate", "trace", file, *PATH)
     assert said.returncode == 2
     for word in ('"Ramp"', '"recovery"', '"probe_bw"', "probe_refill", '--state "Ramp"=STATE'):
         assert word in said.stderr
@@ -277,7 +274,7 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
     found = qlog_trace.read(file, mapping).trace
     assert [one.state for one in found.phases] == ["startup", "drain", "probe_cruise"]
     options = [word for pair in mapping.items() for word in ("--state", "=".join(pair))]
-    assert command("check", "bbr", "--trace", file, *PATH, *options).returncode == 3
+    assert command("evaluate", "trace", file, *PATH, *options).returncode == 3
 
 
 # which cases a trace shows
@@ -287,21 +284,23 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
 def test_a_file_of_our_own_names_its_case_and_shows_no_case_that_fails(tmp_path: Path, key: str) -> None:
     judged = judge.judge_file(write(tmp_path, key), judge.TraceDescription())
     found = {one.case: one.verdict for one in judged.report.results}
-    assert found[key].result == PASSED
-    assert {one.result for one in found.values()} <= {PASSED, NOT_APPLICABLE}, found
+    assert found[key].result == PASSES
+    assert {one.result for one in found.values()} <= {PASSES, NOT_APPLICABLE}, found
     assert {*found, *judged.not_judged} == {*CASES}
 
 
 def test_a_bulk_transfer_shows_several_cases_and_says_what_others_need(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path, "down-inflight")
-    said = command("check", "bbr", "--trace", file, "--format", "json")
+    said = command("evaluate", "trace", file, "--format", "json")
     assert said.returncode == 0, said.stderr
     report = json.loads(said.stdout)
-    assert [one["number"] for one in report["results"]] == ["1", "3", "5", "8"]
-    assert report["not_judged"]["rate-up"] == 'needs --at "rate rises"=TIME'
-    narrowed = command("check", "bbr", "--trace", file, "--case", "3")
-    assert narrowed.returncode == 0 and narrowed.stdout.splitlines()[-1] == "1 passed"
-    other = command("check", "bbr", "--trace", file, "--case", "15")
+    found = {one["answers"][0]: one for one in report["criteria"]}
+    assert [number for number, one in found.items() if one["grade"] == PASSES] == ["1", "3", "5", "8"]
+    assert found["15"]["grade"] == NOT_APPLICABLE
+    assert found["15"]["cells"][0]["reason"] == 'needs --at "rate rises"=TIME'
+    narrowed = command("evaluate", "trace", file, "--only", "3")
+    assert narrowed.returncode == 0 and "Of 1 criterion, by their worst cells: 1 passes." in narrowed.stdout
+    other = command("evaluate", "trace", file, "--only", "15")
     assert other.returncode == 2 and '--at "rate rises"=TIME' in other.stderr
 
 
@@ -309,22 +308,23 @@ def test_without_the_fields_the_report_lists_them_and_the_status_is_3(tmp_path: 
     file, few = write(tmp_path), tmp_path / "few.qlog"
     names = {"congestion_window", "bytes_in_flight", "smoothed_rtt", "min_rtt", "new"}
     few.write_text(contained(file, lambda one: one | {"data": {k: v for k, v in one["data"].items() if k in names}}))
-    said = command("check", "bbr", "--trace", few, *PATH)
+    said = command("evaluate", "trace", few, *PATH)
     assert said.returncode == 3
-    assert "1. Exiting STARTUP on Bandwidth Plateau: cannot tell" in said.stdout
+    assert "- 1 startup-plateau: cannot tell" in said.stdout
     assert "  log bbr_max_bw, bbr_round_count" in said.stdout and "nan" not in said.stdout
-    report = json.loads(command("check", "bbr", "--trace", few, *PATH, "--format", "json").stdout)
-    first = report["results"][0]
-    assert first["result"] == CANNOT_TELL and first["log"] == ["bbr_max_bw", "bbr_round_count"]
+    report = json.loads(command("evaluate", "trace", few, *PATH, "--format", "json").stdout)
+    assert report["criteria"][0]["grade"] == CANNOT_TELL
+    first = report["criteria"][0]["cells"][0]
+    assert first["log"] == ["bbr_max_bw", "bbr_round_count"]
     assert [one["held"] for one in first["checks"] if one["what"].startswith("max_bw")] == [None]
 
 
 def test_a_trace_is_drawn(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path)
-    said = command("check", "bbr", "--trace", file, "--figures", tmp_path / "drawn")
+    said = command("evaluate", "trace", file, "--figures", tmp_path / "drawn")
     assert said.returncode == 0 and (tmp_path / "drawn" / "one-trace.png").stat().st_size > 10_000
     drawn = judge.judge_file(file, judge.TraceDescription())
-    from dumbbell.check import figure
+    from dumbbell.evaluate.bbr import figure
 
     names = [label for label, _ in figure.draw_file(drawn.run, "one").entries]
     assert {"startup", "drain", "max_bw", "cwnd", "inflight", "smoothed RTT"} <= set(names)
@@ -350,10 +350,11 @@ def test_the_tables_of_the_page_are_those_of_the_cases() -> None:
 def test_the_sample_of_the_page_passes_the_cases_that_the_page_names(command: Command) -> None:
     sample = DOCS / "check-bbr-sample.sqlog"
     assert sample.stat().st_size < 20_000
-    said = command("check", "bbr", "--trace", sample, "--rate", "1Mbit", "--rtt", "40ms", "--format", "json")
+    said = command("evaluate", "trace", sample, "--rate", "1Mbit", "--rtt", "40ms", "--format", "json")
     assert said.returncode == 0, said.stdout
-    found = {one["number"]: one["result"] for one in json.loads(said.stdout)["results"]}
-    assert found == dict.fromkeys(["1", "3", "5", "8"], PASSED)
+    found = {one["answers"][0]: one["grade"] for one in json.loads(said.stdout)["criteria"]}
+    assert [number for number, grade in found.items() if grade == PASSES] == ["1", "3", "5", "8"]
+    assert {*found.values()} == {PASSES, NOT_APPLICABLE}
     assert "cases 1, 3, 5 and 8" in (DOCS / "check-bbr.md").read_text(encoding="utf-8")
 
 
@@ -385,12 +386,9 @@ def test_what_aioquic_writes_is_read_and_judged(tmp_path: Path, command: Command
     trace = qlog_trace.read(file).trace
     assert trace.is_without("state") and trace.time[0] < 1.0 and trace["cwnd"][-1] > 10
     assert 0 < trace["min_rtt_ms"][-1] <= trace["srtt_ms"][-1] < 5000
-    said = command("check", "bbr", "--trace", file, *PATH)
+    said = command("evaluate", "trace", file, *PATH)
     assert said.returncode == 3
-    assert said.stdout.splitlines()[:2] == [
-        "1. Exiting STARTUP on Bandwidth Plateau: cannot tell",
-        "  ? states: needs congestion_state_updated.new",
-    ]
+    assert "- 1 startup-plateau: cannot tell\n  ? states: needs congestion_state_updated.new\n" in said.stdout
 
 
 # any input

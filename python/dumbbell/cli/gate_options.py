@@ -1,4 +1,4 @@
-"""Helpers of all commands of `dumbbell check`: progress, options that cannot be combined, JUnit's file."""
+"""Options of commands that judge, for continuous integration; and their progress."""
 
 from __future__ import annotations
 
@@ -47,33 +47,34 @@ class Progress:
             print(f"{done} of {of} {self._what} after {now - self._began:.0f} s", file=sys.stderr, flush=True)
 
 
-def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]]) -> None:
+def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]], command: str = "check") -> None:
     """Raise Conflict if both options of a pair, each with its value, are given."""
     for one, other in pairs:
         if one[1] and other[1]:
-            raise Conflict(f"{one[0]} and {other[0]}", "one of them", command="check")
+            raise Conflict(f"{one[0]} and {other[0]}", "one of them", command=command)
 
 
 def check_report_options(
-    *, form: str, known: str | None, baseline: str | None, junit: str | None, github: bool
+    *, form: str, known: str | None, baseline: str | None, junit: str | None, github: bool, command: str = "check"
 ) -> None:
     """Check the options for reports, before anything runs for minutes. Raises InputError."""
     refuse_together(
         (("--known", known), ("--baseline", baseline)),
         (("--github", github), ("--format json", form == "json")),
+        command=command,
     )
     if junit is not None and not Path(junit).parent.is_dir():
         raise Unwritable(
             f"there is no folder {Path(junit).parent}",
             "a file in a folder that exists",
-            command="check",
+            command=command,
             option="--junit",
         )
 
 
-def write_junit(name: str, text: str) -> None:
+def write_junit(name: str, text: str, command: str = "check") -> None:
     """Write JUnit's file. Raises Unwritable."""
-    write_text(Path(name), text, "a file to write to", command="check", option="--junit")
+    write_text(Path(name), text, "a file to write to", command=command, option="--junit")
 
 
 def join_lines(lines: Iterable[str]) -> str:

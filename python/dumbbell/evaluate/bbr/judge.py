@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.check import plausible, qlog_trace, suite
-from dumbbell.check.case import BbrCase
-from dumbbell.check.cases import CASES, TIMES, VALUES
-from dumbbell.check.lab import CaseRun, PathPoint, Setup
 from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, quote_value
+from dumbbell.evaluate.bbr import grid, plausible, qlog_trace
+from dumbbell.evaluate.bbr.case import BbrCase
+from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
+from dumbbell.evaluate.bbr.lab import CaseRun, PathPoint, Setup
 
 # values of paths that are so from the first packet on: nothing of such a trace is of a plain path
 _FROM_THE_START = {"batch", "token rate", "bucket", "rate before", "buffer"}
@@ -35,9 +35,10 @@ class TraceDescription:
 
 @dataclass(frozen=True)
 class JudgedTrace:
-    """The verdicts of a file, why the other cases were not judged, what to know of the reading."""
+    """The verdicts of a file on a control, why the other cases were not judged, what to know of the reading."""
 
-    report: suite.BbrReport
+    report: grid.BbrReport
+    control: str
     run: CaseRun
     not_judged: dict[str, str]
     notes: list[str]
@@ -66,8 +67,8 @@ def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
             if reason:
                 not_judged[key] = reason
                 continue
-        results.append(suite.BbrResult(key, control, setup.point, case.judge_run(judged), judged))
-    return JudgedTrace(suite.BbrReport(results, 0.0), run, not_judged, log.notes)
+        results.append(grid.BbrResult(key, control, setup.point, case.judge_run(judged), judged))
+    return JudgedTrace(grid.BbrReport(results, 0.0), control, run, not_judged, log.notes)
 
 
 def _list_missing(case: BbrCase, setup: Setup) -> list[str]:

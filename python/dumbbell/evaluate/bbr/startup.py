@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.check.case import (
+from dumbbell.evaluate.bbr.case import (
     CaseProgram,
     Checks,
     compute_burst,
@@ -16,9 +16,9 @@ from dumbbell.check.case import (
     find_phase,
     find_round_before,
 )
-from dumbbell.check.lab import BULK, FRAME, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.check.shown import require_bulk, require_limited, require_state_at
-from dumbbell.check.trace import PROBE_BW, Phase, Trace
+from dumbbell.evaluate.bbr.lab import BULK, FRAME, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.evaluate.bbr.shown import require_bulk, require_limited, require_state_at
+from dumbbell.evaluate.bbr.trace import PROBE_BW, Phase, Trace
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
 FULL_BW_ROUNDS = 3

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dumbbell.check import states
-from dumbbell.check.fields import BY_COLUMN, COUNT, FIELDS, FLAG
-from dumbbell.check.lab import CaseRun
-from dumbbell.check.qlog_file import Event, read_events
-from dumbbell.check.trace import Trace
 from dumbbell.errors import Nothing, UnknownName, WrongValue, quote_value
+from dumbbell.evaluate.bbr import states
+from dumbbell.evaluate.bbr.fields import BY_COLUMN, COUNT, FIELDS, FLAG
+from dumbbell.evaluate.bbr.lab import CaseRun
+from dumbbell.evaluate.bbr.qlog_file import Event, read_events
+from dumbbell.evaluate.bbr.trace import Trace
 
 _SEPARATOR = "\x1e"
 _STATE, _METRIC = "congestion_state_updated", "recovery_metrics_updated"

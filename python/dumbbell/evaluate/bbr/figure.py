@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.check.case import BbrCase
-from dumbbell.check.lab import FRAME, CaseRun
 from dumbbell.errors import Nothing
+from dumbbell.evaluate.bbr.case import BbrCase
+from dumbbell.evaluate.bbr.lab import FRAME, CaseRun
 
 _BANDWIDTHS = {"max_bw_mbit": "max_bw", "bw_shortterm_mbit": "bw_shortterm", "pacing_rate_mbit": "pacing rate"}
 _VOLUMES = {

@@ -1,0 +1,141 @@
+"""The end of `dumbbell evaluate`: report, page, what is expected, files for continuous integration, exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from dumbbell.cli.gate_options import check_report_options, join_lines, write_junit
+from dumbbell.cli.status import FAILED
+from dumbbell.errors import Conflict
+from dumbbell.words import format_count
+from dumbbell.writing import make_folder, write_text
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.evaluation import Evaluation
+    from dumbbell.evaluate.plan import Candidate
+    from dumbbell.evaluate.suite_file import EvaluationSuite
+    from dumbbell.experiment.cell import Cell
+
+Keep = Annotated[
+    str | None,
+    Option("--keep", metavar="DIR", help="Write experiment, qlog, packets and figure of each bad cell to this folder."),
+]
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """Options of an evaluation for continuous integration."""
+
+    form: str
+    fail: str = "worse"
+    known: str | None = None
+    baseline: str | None = None
+    junit: str | None = None
+    github: bool = False
+    keep: str | None = None
+
+    def check(self, command: str) -> None:
+        """Refuse what cannot be, before anything runs. Raises InputError."""
+        check_report_options(
+            form=self.form,
+            known=self.known,
+            baseline=self.baseline,
+            junit=self.junit,
+            github=self.github,
+            command=command,
+        )
+        if self.keep is not None:
+            make_folder(self.keep, "a folder to write to", command=command, option="--keep")
+
+    def refuse_with_list(self, command: str, **others: object) -> None:
+        """Raise Conflict for an option that does nothing with --list; `others` are further ones by their names."""
+        given: dict[str, object] = {"format": self.form != "text", "known": self.known, "baseline": self.baseline}
+        given |= {"junit": self.junit, "github": self.github, "keep": self.keep} | others
+        for name, value in given.items():
+            if value:
+                raise Conflict(f"--list and --{name}", "--list with --suite and --only alone", command=command)
+
+
+class EvaluationGate:
+    """What is expected of an evaluation: a file of known failures or a report of before, both read before it runs."""
+
+    def __init__(
+        self, suite: EvaluationSuite, subject: Candidate | None, names: Sequence[str] | None, options: GateOptions
+    ) -> None:
+        self._suite, self._names, self._options = suite, names, options
+        self._subject = subject
+        if subject is not None:
+            self._read(subject)
+
+    def _read(self, subject: Candidate) -> None:
+        from dumbbell.evaluate import gate, gated
+
+        options = self._options
+        self._of = gated.make_suite(self._suite, subject, options.fail)
+        known, baseline = options.known, options.baseline
+        self._expected = gate.read_expected(Path(known), self._of, self._names) if known else None
+        self._before = gated.read_before(Path(baseline), self._suite, self._of, subject) if baseline else None
+
+    def finish(self, found: Evaluation, *, page: str, results: str, command: str, commands: str) -> None:
+        """Print the report, write page and files, and end with the status of the evaluation.
+
+        `command` is named by errors, and `commands` is the line that was typed.
+        """
+        from dumbbell.evaluate import gate as gates
+        from dumbbell.evaluate import gated, verdict_report
+
+        options = self._options
+        if self._subject is None:
+            self._read(found.subject)
+        report = gated.make_report(found)
+        gate = gates.make_gate(report, self._of, self._expected, self._before.grades if self._before else None)
+        if self._before is not None:
+            gate.figures += self._before.list_worse_figures(found)
+        write_text(
+            Path(page), verdict_report.make_page(found, commands), "a name in a folder that exists", command=command
+        )
+        others: dict[str, Any] = {}
+        lines: list[str] = []
+        if options.known or options.baseline:
+            others["gate"] = gates.to_json(gate)
+            lines = ["", *(gate.to_lines() or [f"nothing differs from {options.known or options.baseline}"])]
+        if options.form == "json":
+            print(verdict_report.to_json(found, **others))
+        else:
+            print(join_lines([verdict_report.format_report(found, markdown=options.form == "markdown"), *lines]))
+        print(f"The page: {page}", file=sys.stderr)
+        if options.keep is not None:
+            _keep(found, options.keep, results)
+        if options.junit is not None:
+            write_junit(options.junit, gates.format_junit(report, gate, self._of), command)
+        if options.github:
+            print("\n".join(gates.list_annotations(report, gate, self._of)))
+        status = FAILED if found.failed else gated.find_gated_status(found, report, gate, options.fail)
+        if status:
+            raise typer.Exit(status)
+
+
+def _keep(found: Evaluation, folder: str, results: str) -> None:
+    from dumbbell.evaluate.kept_cells import keep_cells
+
+    made = keep_cells(found, Path(folder), Path(results), list_writers(), lambda text: print(text, file=sys.stderr))
+    print(f"{folder}: {format_count(len(made), 'bad cell')}", file=sys.stderr)
+
+
+def list_writers() -> dict[str, Callable[[Cell, Path], object]]:
+    """Return what is kept of a run in addition to its experiment file, by the names of files and folders."""
+    from dumbbell.packets import recording as packets
+    from dumbbell.packets import wanted
+    from dumbbell.qlog import write as qlog
+
+    return {
+        "qlog": qlog.write,
+        "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.check_selection(cell)),
+    }

@@ -1,0 +1,168 @@
+"""Evaluations by judges: of controls on the paths of a suite, of traces of others, and together with measures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import OutOfRange, UnknownName, quote_value
+from dumbbell.evaluate import evaluation
+from dumbbell.evaluate.bbr import grid, judge
+from dumbbell.evaluate.bbr.cases import CASES, name_case
+from dumbbell.evaluate.bbr.lab import PathPoint
+from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.grade import NOT_APPLICABLE, make_judged_cell
+from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace
+from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite, list_suites
+from dumbbell.experiment import units
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class EvaluationChoice:
+    """Parts of an evaluation: a quick one, only these rates (bit/s) and base RTTs (ns), the traces that are bad."""
+
+    quick: bool = False
+    rates: tuple[int, ...] = ()
+    rtts: tuple[int, ...] = ()
+    keep: bool = False
+
+
+def carry_out(
+    suite: EvaluationSuite,
+    subject: Candidate,
+    output: str | Path,
+    choice: EvaluationChoice,
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Evaluate a subject by the measures and by the judges of a suite. Raises InputError."""
+    judged = tuple(one for one in suite.criteria if one.judge)
+    measured = tuple(one for one in suite.criteria if not one.judge)
+    parts = []
+    if measured:
+        part = replace(suite, criteria=measured)
+        parts.append(evaluation.evaluate(part, subject, output, quick=choice.quick, jobs=jobs, progress=progress))
+    if judged and not any(one.interrupted for one in parts):
+        parts.append(judge_subject(replace(suite, criteria=judged), subject, choice, jobs=jobs, progress=progress))
+    if len(parts) == 1:
+        return replace(parts[0], suite=suite)
+    first, second = parts
+    plan = replace(first.plan, labels=first.plan.labels | second.plan.labels)
+    plan.commands = first.plan.commands | second.plan.commands
+    verdicts = {one.criterion.id: one for part in parts for one in part.verdicts}
+    return replace(
+        first,
+        suite=suite,
+        verdicts=tuple(verdicts[one.id] for one in suite.criteria),
+        plan=plan,
+        runs=first.runs + second.runs,
+        seconds=first.seconds + second.seconds,
+        notes=second.notes,
+    )
+
+
+def judge_subject(
+    suite: EvaluationSuite,
+    subject: Candidate,
+    choice: EvaluationChoice,
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Let the judges of a suite judge a congestion control on its paths. Raises InputError."""
+    rates, rtts = suite.grid.select(quick=choice.quick)
+    points, left_out = grid.make_grid(choice.rates or rates, [rtt / _NS for rtt in (choice.rtts or rtts)])
+    if not points:
+        point, reason = next(iter(left_out.items()))
+        held = f"{point}: {reason}"
+        raise OutOfRange(held, "a path of fewer segments", command="evaluate cc", option="--rate, --rtt")
+    cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
+    keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
+    say = progress if progress is not None else _ignore_progress
+    found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=say)
+    by_key = {(one.case, one.place): one for one in found.results}
+    plan, verdicts = Plan(), []
+    words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", _name_suite(suite)]
+    for criterion in suite.criteria:
+        results = {point: by_key[name_case(criterion.judge), point] for point in points}
+        commands = {point: [*words, "--only", criterion.id, *_list_options(point)] for point in points}
+        verdicts.append(_make_verdict(plan, criterion, results, commands))
+    notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
+    return Evaluation(
+        suite, subject, tuple(verdicts), plan, len(found.results), (), found.seconds, quick=choice.quick, notes=notes
+    )
+
+
+def judge_trace(
+    suite: EvaluationSuite, path: Path, description: judge.TraceDescription, words: Sequence[str], *, chosen: bool
+) -> tuple[Evaluation, judge.JudgedTrace]:
+    """Let the judges of a suite judge a trace; return what of it was read, too.
+
+    `words` is the command that judges it, and `chosen` whether its criteria were: one that the trace does not show is
+    an error then. Raises InputError.
+    """
+    criteria = [one for one in suite.criteria if one.judge]
+    keys = [_find_case(suite, one) for one in criteria]
+    found = judge.judge_file(path, replace(description, cases=keys if chosen else None))
+    by_key = {one.case: one for one in found.report.results}
+    point = found.run.setup.point
+    plan, verdicts = Plan(), []
+    for criterion in criteria:
+        key = name_case(criterion.judge)
+        why = CaseVerdict(NOT_APPLICABLE, found.not_judged.get(key, ""))
+        result = by_key[key] if key in by_key else grid.BbrResult(key, found.control, point, why)
+        command = [*words, "--only", criterion.id]
+        verdicts.append(_make_verdict(plan, criterion, {point: result}, {point: command}))
+    subject = Candidate(found.control, str(path))
+    notes = tuple(f"{path}: {one}" for one in found.notes)
+    return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found
+
+
+def _make_verdict(
+    plan: Plan,
+    criterion: Criterion,
+    results: Mapping[PathPoint, grid.BbrResult],
+    commands: Mapping[PathPoint, Sequence[str]],
+) -> Verdict:
+    """Return the verdict of a criterion by results at points, which become places of the plan."""
+    cells = {}
+    for point, result in results.items():
+        place = ScenePlace(criterion.id, (point.rate, round(point.rtt * _NS)))
+        plan.labels[place] = {"rate": units.show("rate", point.rate), "rtt": _show_rtt(point)}
+        plan.commands[place] = shlex.join(commands[point])
+        cells[place] = make_judged_cell(result)
+    return Verdict(criterion, cells)
+
+
+def _list_options(point: PathPoint) -> list[str]:
+    return ["--rate", units.show("rate", point.rate), "--rtt", _show_rtt(point)]
+
+
+def _show_rtt(point: PathPoint) -> str:
+    return units.show("time", round(point.rtt * _NS))
+
+
+def _find_case(suite: EvaluationSuite, criterion: Criterion) -> str:
+    """Return the case of a criterion's judge. Raises InputError if there is none."""
+    key = name_case(criterion.judge)
+    if key not in CASES:
+        among = [f"bbr.{one}" for one in CASES]
+        raise UnknownName(
+            quote_value(criterion.judge), among=among, file=suite.file, key=f"{criterion.id}.judge", what="judge"
+        )
+    return key
+
+
+def _name_suite(suite: EvaluationSuite) -> str:
+    return suite.name if list_suites().get(suite.name) == suite.file else str(suite.file.parent)
+
+
+def _ignore_progress(_done: int, _of: int) -> Any:
+    pass

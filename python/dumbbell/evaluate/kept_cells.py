@@ -1,0 +1,117 @@
+"""The way from a grade to its run: a folder for each cell that is bad, with all that is needed to look into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.errors import InputError
+from dumbbell.evaluate.bbr import figure, qlog_trace
+from dumbbell.evaluate.bbr.cases import CASES
+from dumbbell.evaluate.bbr.grid import BbrResult
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.grade import is_bad
+from dumbbell.evaluate.judged_report import format_where
+from dumbbell.evaluate.plan import ScenePlace
+from dumbbell.evaluate.verdict_report import describe_cell
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
+from dumbbell.experiment.settings import format_toml
+from dumbbell.results.results import StoredResults
+from dumbbell.writing import make_folder, write_text
+
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9.,=-]+")
+_PLACE = "a folder that can be written to"
+
+
+def keep_cells(
+    found: Evaluation,
+    folder: Path,
+    results: Path,
+    writers: Mapping[str, Callable[[Cell, Path], object]],
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
+    """Write each cell that is bad into a folder of its own; return these. Raises InputError.
+
+    A folder has `verdict.txt`. Of a measure it has `experiment.toml`, `figure.png` and what each of `writers` writes
+    below its name, all of the seed that is worst; of a judge the trace that it judged, and its figure. `results` are
+    the stored runs. `say` is told what could not be written.
+    """
+    made = []
+    for one in found.verdicts:
+        for place in one.cells:
+            if not is_bad(one.decide_grade(place)):
+                continue
+            where = format_where(found.plan.labels[place])
+            path = make_folder(folder / _NOT_IN_NAME.sub("-", f"{one.criterion.id} {where}").strip("-"), _PLACE)
+            write_text(path / "verdict.txt", _describe(found, one, place), _PLACE)
+            judged = one.cells[place].judged
+            try:
+                if isinstance(judged, BbrResult):
+                    _keep_trace(judged, path)
+                elif place in found.plan.tables:
+                    _keep_run(found, one, place, path, results, writers)
+            except (InputError, RuntimeError) as error:
+                say(f"{path}: {error}")
+            made.append(path)
+    return made
+
+
+def _describe(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
+    """Return the verdict of a cell, what was looked at, and how to repeat it."""
+    judged = one.cells[place].judged
+    lines = [
+        f"{found.subject.name}, {one.criterion.id}: {one.criterion.says}",
+        f"cell: {found.format_place(place)}",
+        f"grade: {one.decide_grade(place)}",
+        describe_cell(found, one, place),
+        *(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars),
+        *(f"{check.what}: {check.found}" for check in (judged.verdict.checks if judged is not None else ())),
+        *([f"worst seed: {one.cells[place].worst_seed}"] if place in found.plan.tables else []),
+        f"repeat: {found.plan.commands[place]}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _keep_trace(judged: BbrResult, path: Path) -> None:
+    if judged.run is None:
+        return
+    case = CASES[judged.case]
+    title = f"{case.number}. {case.heading}: {judged.verdict.result}"
+    qlog_trace.write(path / "trace.sqlog", judged.run, title, judged.control, judged.case)
+    picture = figure.draw(judged.run, case, judged.verdict.result, judged.control)
+    figures.save(picture, str(path / "figure.png"))
+
+
+def _keep_run(
+    found: Evaluation,
+    one: Verdict,
+    place: ScenePlace,
+    path: Path,
+    results: Path,
+    writers: Mapping[str, Callable[[Cell, Path], object]],
+) -> None:
+    table: dict[str, Any] = found.plan.tables[place] | {"seeds": [one.cells[place].worst_seed]}
+    lines = [f"{key} = {format_toml(value)}" for key, value in table.items()]
+    head = [f"# {one.criterion.id}: {one.decide_grade(place)}", "# dumbbell run --trust experiment.toml", ""]
+    write_text(path / "experiment.toml", "\n".join([*head, *lines, ""]), _PLACE)
+    cell = parse(table, str(path / "experiment.toml")).make_cell(0)
+    stored = StoredResults(results, keys=[cell.key])
+    if stored.keys:
+        title = f"{found.subject.name}, {one.criterion.id}, {found.format_place(place)}"
+        figures.save(draw_run(stored, title), str(path / "figure.png"))
+    for name, write in writers.items():
+        write(cell, path / name)
+
+
+def draw_run(stored: StoredResults, title: str) -> figures.Picture:
+    """Draw a run over time: goodput of each flow, and the time in the queue."""
+    flows = stored.frame("series").with_columns(flow=pl.format("flow {}", pl.col("flow") + 1))
+    panels = [figures.Series(flows, "goodput_mbit", "flow", "goodput, Mbit/s", steps=True)]
+    panels.append(figures.Series(stored.frame("queue_series"), "sojourn_mean_ms", None, "time in queue, ms"))
+    return figures.stacked_series([one for one in panels if len(one.frame)], title=title)
