@@ -14,7 +14,8 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.engines import sweep
-from dumbbell.errors import InputError
+from dumbbell.engines.sim import Simulator
+from dumbbell.errors import InputError, Unfit
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import parse_bar
 from dumbbell.evaluate.evaluation import evaluate, find_status
@@ -22,6 +23,7 @@ from dumbbell.evaluate.grade import judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, Seeds, list_suites, load_suite
+from dumbbell.experiment.file import Experiment
 from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES
 
@@ -512,6 +514,30 @@ def test_queues_get_the_grades_that_are_known(tmp_path: Path) -> None:
     assert all(one.grade in grades.GOOD for one in found["fq_codel"].values())
     slow = found["slow"]["aggressive-queue"]
     assert slow.cells[slow.worst].value > 90 and found["hasty"]["aggressive-use"].grade == grades.WORSE
+
+
+class _Refusing(Simulator):
+    """The simulator, but it refuses deep buffers."""
+
+    def prepare(self, experiments: list[Experiment]) -> list[str]:
+        for one in experiments:
+            if any(cell.matrix["bottleneck.buffer"] == "8bdp" for cell in one.make_cells()):
+                raise Unfit("it is too deep", "a shallow one", file=one.file, key="bottleneck.buffer")
+        return []
+
+
+def test_cells_that_an_engine_refuses_are_left_out_and_named(small: Path, tmp_path: Path) -> None:
+    suite, out = load_suite(str(small)), tmp_path / "out.duckdb"
+    found = evaluate(suite, Candidate("bbr1", "bbr1"), out, progress=False, engine=_Refusing())
+    assert found.notes == ("left out: scene short, 1 cell: bottleneck.buffer: it is too deep; use a shallow one",)
+    assert [list(one.cells) for one in found.verdicts] == [[ScenePlace("short", (0,))]] * 2
+    # the same cell as by the simulator itself
+    same = evaluate(suite, Candidate("bbr1", "bbr1"), out, progress=False).verdicts[0]
+    assert same.cells[ScenePlace("short", (0,))].value == found.verdicts[0].cells[ScenePlace("short", (0,))].value
+    (small / "short.toml").write_text(SCENE.replace('"0.25bdp", ', ""))
+    (small / "suite.toml").write_text(SUITE.replace("[1]", "[0]"))
+    with pytest.raises(InputError, match="cannot run any"):
+        evaluate(load_suite(str(small)), Candidate("bbr1", "bbr1"), out, progress=False, engine=_Refusing())
 
 
 # the command

@@ -36,6 +36,9 @@ Output = Annotated[
     str, Option("-o", "--output", metavar="NAME", help="Write NAME.duckdb and NAME.html; runs in it are not repeated.")
 ]
 Jobs = Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")]
+Engine = Annotated[
+    str, Option("--engine", metavar="ENGINE", help="sim, linux or linux:NAME; cells that it cannot run are left out.")
+]
 Form = Annotated[
     Literal["text", "markdown", "json"],
     Option("--format", help="markdown: for an appendix of a draft; json: every cell with all its numbers."),
@@ -71,6 +74,7 @@ def cc(
     rtt: Rtts = None,
     output: Output = "evaluation",
     jobs: Jobs = None,
+    engine: Engine = "sim",
     form: Form = "text",
     fail: Fail = "worse",
     known: gate_options.Known = None,
@@ -82,7 +86,9 @@ def cc(
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
     paths = _parse_paths(rate, rtt)
-    _evaluate("cc", name, suite, only, gating, paths, listed=listed, quick=quick, output=output, jobs=jobs)
+    _evaluate(
+        "cc", name, suite, only, gating, paths, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine
+    )
 
 
 @evaluate.command()
@@ -96,6 +102,7 @@ def aqm(
     only: Only = None,
     output: Output = "evaluation",
     jobs: Jobs = None,
+    engine: Engine = "sim",
     form: Form = "text",
     fail: Fail = "worse",
     known: gate_options.Known = None,
@@ -106,7 +113,7 @@ def aqm(
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    _evaluate("aqm", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs)
+    _evaluate("aqm", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine)
 
 
 @evaluate.command()
@@ -120,6 +127,7 @@ def media(
     only: Only = None,
     output: Output = "evaluation",
     jobs: Jobs = None,
+    engine: Engine = "sim",
     form: Form = "text",
     fail: Fail = "worse",
     known: gate_options.Known = None,
@@ -130,7 +138,7 @@ def media(
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    _evaluate("media", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs)
+    _evaluate("media", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine)
 
 
 cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
@@ -209,7 +217,9 @@ def _evaluate(
     quick: bool,
     output: str,
     jobs: int | None,
+    engine: str,
 ) -> None:
+    from dumbbell.engines import find_engine
     from dumbbell.evaluate.judging import EvaluationChoice, carry_out
     from dumbbell.evaluate.suite_file import KINDS, load_suite
 
@@ -228,7 +238,8 @@ def _evaluate(
     subject = _read_subject(name, kind)
     gate = EvaluationGate(suite, subject, [subject.name, *_list_names(kind)], gating)
     results = f"{output}.duckdb"
-    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None)
+    other = find_engine(engine) if engine != "sim" else None
+    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=other)
     progress = Progress("runs" if suite.used_scenes else "paths")
     found: Evaluation = carry_out(suite, subject, results, choice, jobs=jobs, progress=progress)
     if found.interrupted:

@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 
 from dumbbell.engines import sweep
+from dumbbell.engines.base import Engine
 from dumbbell.engines.progress import ProgressTold
+from dumbbell.errors import Nothing
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict
 from dumbbell.evaluate.grade import CellGrade
@@ -22,6 +24,7 @@ from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.results.results import StoredResults
+from dumbbell.words import format_count
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,11 @@ def evaluate(
     quick: bool = False,
     jobs: int | None = None,
     progress: ProgressTold = None,
+    engine: Engine | None = None,
 ) -> Evaluation:
     """Run the scenes of a suite with a subject and the yardsticks, and return the verdicts.
+
+    Cells that `engine` cannot run are left out, and the notes name them.
 
     Runs that the results file `output` has are not repeated. Cells whose grade is not sure get more seeds, twice as
     many each time, up to the most that the suite allows. Raises InputError.
@@ -152,14 +158,20 @@ def evaluate(
     candidates = [me, *(Candidate(name, name) for name in suite.yardsticks)]
     seeds = suite.seeds.quick if quick else suite.seeds.first
     most = suite.seeds.first if quick else suite.seeds.most
-    whole = plan = make_plan(suite, candidates, seeds, quick=quick)
+    whole = plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine)
+    notes: tuple[str, ...] = ()
+    if refused := plan.list_refused():
+        whole = plan = make_plan(
+            suite, candidates, seeds, quick=quick, engine=engine, only=set(plan.labels) - set(refused)
+        )
+        suite, notes = _leave_out(suite, plan, refused)
     measured = _Measured(suite)
     victims = HarmRuns(suite, me, whole, seeds)
     failed: list[str] = []
     broken: dict[ScenePlace, str] = {}
     keys: list[str] = []
     while True:
-        report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys)
+        report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
         failed += [f"{cell.experiment}, {_join(cell.matrix)}seed {cell.seed}: {text}" for cell, text in report.failed]
         broken |= _list_broken(plan, me.name, {cell.key: text for cell, text in report.failed})
         measured.take(plan, StoredResults(Path(output), keys=keys))
@@ -168,17 +180,37 @@ def evaluate(
         if report.interrupted or not open_places or seeds >= most:
             break
         seeds = min(2 * seeds, most)
-        plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places)
+        plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places, engine=engine)
     harm: HarmByPlace = {}
     if victims.plan.experiments and not report.interrupted:
-        report = sweep.run(victims.plan.experiments, output, jobs=jobs, progress=progress, keys=keys)
+        report = sweep.run(victims.plan.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
         failed += [f"{cell.experiment} without the subject, seed {cell.seed}: {text}" for cell, text in report.failed]
         harm = victims.compute(StoredResults(Path(output), keys=keys), me.name)
     taken = time.monotonic() - began
     return Evaluation(
         *(suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken),
-        *(report.interrupted, quick, harm),
+        *(report.interrupted, quick, harm, notes),
     )
+
+
+def _leave_out(
+    suite: EvaluationSuite, plan: Plan, refused: Mapping[ScenePlace, str]
+) -> tuple[EvaluationSuite, tuple[str, ...]]:
+    """Return the suite with the criteria whose scenes still have cells, and a note on each scene that lost some."""
+    left = {place.scene for place in plan.labels}
+    criteria = tuple(one for one in suite.criteria if one.scene in left)
+    if not criteria:
+        scene, reason = next((place.scene, reason) for place, reason in refused.items())
+        raise Nothing(
+            f"the engine cannot run any of its cells (scene {scene}: {reason})", "another one", option="--engine"
+        )
+    reasons = {place.scene: reason for place, reason in refused.items()}
+    counts = Counter(place.scene for place in refused)
+    notes = []
+    for scene, reason in reasons.items():
+        cells = format_count(counts[scene], "cell") if scene in left else "all cells"
+        notes.append(f"left out: scene {scene}, {cells}: {reason}")
+    return replace(suite, criteria=criteria), tuple(notes)
 
 
 def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[ScenePlace, str]:

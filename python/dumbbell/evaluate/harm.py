@@ -49,7 +49,7 @@ class HarmRuns:
         self.suite, self.beside = suite, beside
         wanted = {one.scene for one in suite.criteria if one.harm is not None}
         scenes = [scene for name, scene in suite.scenes.items() if name in wanted]
-        self.plan = make_victim_plan(suite, scenes, subject, seeds, list(beside.labels))
+        self.plan = make_victim_plan(suite, scenes, subject, seeds, beside)
 
     def compute(self, results: StoredResults, subject: str) -> dict[tuple[str, ScenePlace], dict[str, CellHarm]]:
         """Return harm by criterion and cell, of the subject, which has an empty name, and of the yardsticks."""

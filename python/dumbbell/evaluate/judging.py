@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import OutOfRange, UnknownName, quote_value
+from dumbbell.engines.base import Engine
+from dumbbell.errors import Conflict, OutOfRange, UnknownName, quote_value
 from dumbbell.evaluate import evaluation
 from dumbbell.evaluate.bbr import grid, judge
 from dumbbell.evaluate.bbr.cases import CASES, name_case
@@ -25,12 +27,16 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class EvaluationChoice:
-    """Parts of an evaluation: a quick one, only these rates (bit/s) and base RTTs (ns), the traces that are bad."""
+    """Parts of an evaluation: a quick one, only these rates (bit/s) and base RTTs (ns), the traces that are bad.
+
+    `engine` runs what is measured, if not the simulator.
+    """
 
     quick: bool = False
     rates: tuple[int, ...] = ()
     rtts: tuple[int, ...] = ()
     keep: bool = False
+    engine: Engine | None = None
 
 
 def carry_out(
@@ -45,14 +51,17 @@ def carry_out(
     """Evaluate a subject by the measures and by the judges of a suite. Raises InputError."""
     judged = tuple(one for one in suite.criteria if one.judge)
     measured = tuple(one for one in suite.criteria if not one.judge)
+    if judged and choice.engine is not None:
+        raise Conflict("--engine and a suite with judges", "one of them", command="evaluate")
     parts = []
     if measured:
         part = replace(suite, criteria=measured)
-        parts.append(evaluation.evaluate(part, subject, output, quick=choice.quick, jobs=jobs, progress=progress))
+        measure = partial(evaluation.evaluate, quick=choice.quick, jobs=jobs, progress=progress, engine=choice.engine)
+        parts.append(measure(part, subject, output))
     if judged and not any(one.interrupted for one in parts):
         parts.append(judge_subject(replace(suite, criteria=judged), subject, choice, jobs=jobs, progress=progress))
     if len(parts) == 1:
-        return replace(parts[0], suite=suite)
+        return replace(parts[0], suite=replace(suite, criteria=parts[0].suite.criteria))
     first, second = parts
     plan = replace(first.plan, labels=first.plan.labels | second.plan.labels)
     plan.commands = first.plan.commands | second.plan.commands

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell.engines.base import Engine, prepare_experiments
 from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
 from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene
 from dumbbell.experiment import matrix as keys
@@ -42,6 +43,8 @@ class ScenePlace:
 class Plan:
     """Experiments of one cell each, and the candidate of each run."""
 
+    engine: Engine | None = None
+    """What carries the runs out, if not the simulator: part of their keys."""
     experiments: list[Experiment] = field(default_factory=list)
     labels: dict[ScenePlace, dict[str, str]] = field(default_factory=dict)
     """The values of the matrix that a place has."""
@@ -49,6 +52,7 @@ class Plan:
     """The command that repeats the runs of the subject."""
     tables: dict[ScenePlace, dict[str, Any]] = field(default_factory=dict)
     """The experiment of the subject there, as a file has it."""
+    _places: list[ScenePlace] = field(default_factory=list)
     _cells: list[dict[str, Any]] = field(default_factory=list)
     _roles: list[dict[str, Any]] = field(default_factory=list)
 
@@ -78,7 +82,10 @@ class Plan:
         self._add_runs(parse(table, str(scene.file)), ScenePlace(scene.name, position), NOBODY, roles)
 
     def _add_runs(self, experiment: Experiment, place: ScenePlace, who: str, roles: Sequence[bool]) -> None:
+        if self.engine is not None:
+            [experiment] = prepare_experiments([experiment], self.engine)
         self.experiments.append(experiment)
+        self._places.append(place)
         for cell in experiment.make_cells():
             record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
             self.labels.setdefault(place, cell.matrix)
@@ -91,6 +98,17 @@ class Plan:
                 {"key": cell.key, "flow": flow, "role": "subject" if is_subject else "other"}
                 for flow, is_subject in enumerate(roles)
             ]
+
+    def list_refused(self) -> dict[ScenePlace, str]:
+        """Return the places that the engine cannot run with some candidate, and why."""
+        refused: dict[ScenePlace, str] = {}
+        for place, experiment in zip(self._places, self.experiments, strict=True):
+            try:
+                if self.engine is not None and place not in refused:
+                    self.engine.prepare([experiment])
+            except InputError as error:
+                refused[place] = str(error.move_into("")).partition("\n")[0].removeprefix(": ")
+        return refused
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -111,12 +129,13 @@ def make_plan(
     *,
     quick: bool = False,
     only: Collection[ScenePlace] | None = None,
+    engine: Engine | None = None,
 ) -> Plan:
     """Return the runs of all scenes, or of the places `only`, with seeds from 1 to `seeds`. Raises InputError.
 
     The first candidate is the subject.
     """
-    plan = Plan()
+    plan = Plan(engine)
     for scene in suite.used_scenes:
         if only is not None and not any(place.scene == scene.name for place in only):
             continue
@@ -141,13 +160,13 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
 
 
 def make_victim_plan(
-    suite: EvaluationSuite, scenes: Sequence[SuiteScene], who: Candidate, seeds: int, places: Collection[ScenePlace]
+    suite: EvaluationSuite, scenes: Sequence[SuiteScene], who: Candidate, seeds: int, beside: Plan
 ) -> Plan:
-    """Return the runs of places without the subject `who`, with seeds from 1 to `seeds`. Raises InputError."""
-    plan = Plan()
+    """Return the runs of a plan's places without the subject `who`, with seeds from 1 to `seeds`. Raises InputError."""
+    plan = Plan(beside.engine)
     for scene in scenes:
         experiment = _make_experiment(suite, scene, who, seeds)
-        for position in (one.position for one in places if one.scene == scene.name):
+        for position in (one.position for one in beside.labels if one.scene == scene.name):
             plan.add_victim(scene, experiment, position)
     return plan
 
