@@ -8,7 +8,7 @@ from typing import Any
 
 from dumbbell.cli import key_reference
 from dumbbell.experiment.registry import Algorithm, read_registry
-from website import agreement, gallery
+from website import agreement, evaluations, gallery
 from website.markdown import ROOT, escape_cell, format_code, format_table, join_paragraphs
 
 KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls"}
@@ -171,6 +171,8 @@ def make_page(name: str) -> str:
             read_module_doc(name),
             "## Agreement with references",
             describe_agreement(name),
+            "## Evaluation",
+            evaluations.format_evaluation(name),
             "## Experiments that use it",
             _list_experiments(name),
         ]

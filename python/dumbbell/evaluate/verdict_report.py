@@ -29,7 +29,9 @@ def describe_setup(found: Evaluation) -> str:
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({place for one in found.verdicts for place in one.cells})
     kind = "the quick part of " if found.quick else ""
-    beside = f", with {join_words(found.suite.yardsticks)} as yardsticks" if found.suite.yardsticks else ""
+    yardsticks = found.suite.yardsticks
+    plural = "yardsticks" if len(yardsticks) > 1 else "yardstick"
+    beside = f", with {join_words(yardsticks)} as {plural}" if yardsticks else ""
     each = "" if seeds == [1] * len(seeds) else f" with {spread} seeds each"
     runs = f", {format_count(found.runs, 'run')}" if found.runs else ""
     return f"{found.subject.name} in {kind}suite {found.suite.name}{beside}: {format_count(cells, 'cell')}{each}{runs}."
