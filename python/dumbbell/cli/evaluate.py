@@ -11,8 +11,9 @@ import typer
 
 from dumbbell.cli import gate_options
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions, Keep
+from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions, Keep, list_criteria
 from dumbbell.cli.evaluate_results import judge_results
+from dumbbell.cli.evaluate_stack import stack
 from dumbbell.cli.evaluate_trace import parse_rate, parse_rtt, trace
 from dumbbell.cli.gate_options import Progress
 from dumbbell.cli.status import INTERRUPTED
@@ -21,7 +22,6 @@ from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 if TYPE_CHECKING:
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
-    from dumbbell.evaluate.suite_file import EvaluationSuite
 
 _ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
@@ -145,20 +145,13 @@ cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
 evaluate.command("results")(judge_results)
 
 
+evaluate.command()(stack)
 evaluate.command()(trace)
 
 
 def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:
     command = "evaluate cc"
     return tuple(parse_rate(one, command) for one in rates or []), tuple(parse_rtt(one, command) for one in rtts or [])
-
-
-def _list_criteria(suite: EvaluationSuite) -> str:
-    lines = []
-    for one in suite.criteria:
-        sections = ", ".join(one.answers)
-        lines.append(f"{one.id}: {one.says} ({sections})")
-    return "\n".join(lines)
 
 
 def _read_subject(text: str | None, kind: str) -> Candidate:
@@ -233,10 +226,10 @@ def _evaluate(
         raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
         gating.refuse_with_list(command, rate=paths[0], rtt=paths[1], jobs=jobs)
-        print(_list_criteria(suite))
+        print(list_criteria(suite, markdown=gating.form == "markdown"))
         return
     subject = _read_subject(name, kind)
-    gate = EvaluationGate(suite, subject, [subject.name, *_list_names(kind)], gating)
+    gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
     results = f"{output}.duckdb"
     other = find_engine(engine) if engine != "sim" else None
     choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=other)
@@ -249,11 +242,9 @@ def _evaluate(
     gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line)
 
 
-def _list_names(kind: str) -> list[str]:
-    """Return the names of all subjects that there are without a file."""
+def _list_names(kind: str, subject: Candidate) -> list[str] | None:
+    """Return the names of the subject and of all of its kind that there are without a file; None if nobody knows."""
     from dumbbell.experiment.registry import read_registry
 
-    registry = read_registry()
-    if kind == "media":
-        return [str(one) for one in registry.app["video"].params["control"].choices]
-    return list(getattr(registry, kind))
+    names = getattr(read_registry(), kind, None)
+    return [subject.name, *names] if names is not None else None
