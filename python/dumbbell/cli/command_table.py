@@ -98,11 +98,6 @@ COMMANDS = {
         "Grade a congestion control by RFC 9743, or by another suite.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
-    "evaluate results": CommandEntry(
-        "Print whether the statements of a paper hold in results.",
-        "dumbbell evaluate results results.duckdb --suite coexistence --format csv",
-        is_cheap=False,
-    ),
     "evaluate aqm": CommandEntry(
         "Grade a queue discipline by RFC 7928, or by a suite of yours.",
         "dumbbell evaluate aqm fq_codel --quick --only 5.2",
@@ -110,6 +105,11 @@ COMMANDS = {
     "evaluate media": CommandEntry(
         "Grade a control of media by RFC 8867, or by a suite of yours.",
         "dumbbell evaluate media nada --quick --only 5.1",
+    ),
+    "evaluate results": CommandEntry(
+        "Print whether the statements of a paper hold in results.",
+        "dumbbell evaluate results results.duckdb --suite coexistence --format csv",
+        is_cheap=False,
     ),
     "evaluate stack": CommandEntry(
         "Grade a QUIC stack alone, beside others and on difficult paths.",
