@@ -11,6 +11,8 @@ from dumbbell import cli
 from dumbbell.results.store import Store
 
 BAD = ("missing", "folder", "empty", "sqlite", "text", "bytes")
+POINT = ["--only", "1", "--rate", "1Mbit", "--rtt", "20ms"]
+SAMPLE = Path(__file__).parent.parent / "docs" / "check-bbr-sample.sqlog"
 READ = {
     "run": ["run", "BAD", "--dry-run"],
     "run -o": ["run", "GOOD.toml", "-o", "BAD", "--jobs", "1"],
@@ -24,12 +26,12 @@ READ = {
     "evaluate results": ["evaluate", "results", "BAD", "--suite", "coexistence"],
     "evaluate results by a file": ["evaluate", "results", "BAD", "--suite", "BAD"],
     "export": ["export", "BAD", "-o", "NEW"],
-    "check": ["check", "bbr", "--trace", "BAD", "--rate", "10Mbit", "--rtt", "20ms"],
-    "check --known": ["check", "bbr", "--known", "BAD"],
-    "check --baseline": ["check", "bbr", "--baseline", "BAD"],
+    "evaluate trace": ["evaluate", "trace", "BAD", "--rate", "10Mbit", "--rtt", "20ms"],
+    "evaluate --known": ["evaluate", "cc", "bbr3", "--suite", "bbr", *POINT, "--known", "BAD"],
+    "evaluate --baseline": ["evaluate", "cc", "bbr3", "--suite", "bbr", *POINT, "--baseline", "BAD"],
 }
 # what these files are right for: an empty list of known failures, and a sweep that makes its file
-RIGHT = {("check --known", "empty"), ("run -o", "missing")}
+RIGHT = {("evaluate --known", "empty"), ("run -o", "missing")}
 
 
 @pytest.fixture
@@ -118,10 +120,10 @@ def test_a_file_of_another_kind_is_called_what_it_is(
     [
         (["run", "GOOD.toml", "-o", "NEW"], "nowhere/NEW"),
         (["run", "GOOD.toml", "-o", "NEW"], "empty/NEW"),
-        (["check", "bbr", "--junit", "NEW"], "nowhere/NEW"),
-        (["check", "bbr", "--junit", "NEW"], "empty/NEW"),
+        (["evaluate", "cc", "bbr3", "--suite", "bbr", "--junit", "NEW"], "nowhere/NEW"),
+        (["evaluate", "cc", "bbr3", "--suite", "bbr", "--junit", "NEW"], "empty/NEW"),
         # folders that are missing are made
-        (["check", "bbr", "--case", "1", "--rate", "1Mbit", "--rtt", "20ms", "--qlog", "NEW"], "empty/NEW"),
+        (["evaluate", "cc", "bbr3", "--suite", "bbr", *POINT, "--keep", "NEW"], "empty/NEW"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_one_line(
@@ -140,8 +142,8 @@ def test_a_place_that_cannot_be_written_is_one_line(
         ["study", "run", "l4s-classic", "-o", "FILE"],
         ["study", "page", "l4s-classic", "-o", "FILE"],
         ["study", "figure", "l4s-classic", "-o", "FILE"],
-        ["check", "bbr", "--case", "1", "--rate", "1Mbit", "--rtt", "20ms", "--qlog", "FILE"],
-        ["check", "bbr", "--case", "1", "--rate", "1Mbit", "--rtt", "20ms", "--figures", "FILE"],
+        ["evaluate", "cc", "bbr3", "--suite", "bbr", *POINT, "--keep", "FILE"],
+        ["evaluate", "trace", str(SAMPLE), "--rate", "1Mbit", "--rtt", "40ms", "--figures", "FILE"],
     ],
 )
 def test_no_folder_gets_the_name_of_a_file(

@@ -11,11 +11,11 @@ import pytest
 from conftest import Command
 from dumbbell.cli.gate_options import Progress
 from dumbbell.errors import InputError
+from dumbbell.evaluate import evaluation_gate, verdict_report
 from dumbbell.evaluate import gate as gates
-from dumbbell.evaluate import gated, verdict_report
 from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, Expectation, SuiteReport
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.gated import GatedResult
+from dumbbell.evaluate.evaluation_gate import GatedResult
 from dumbbell.evaluate.grade import (
     CANNOT_TELL,
     CONSTANT,
@@ -34,7 +34,7 @@ from dumbbell.evaluate.suite_file import EvaluationSuite, load_suite
 
 BBR, RFC = load_suite("bbr"), load_suite("rfc9743")
 SUBJECT = Candidate("bbr3", "bbr3")
-SUITE = gated.make_suite(BBR, SUBJECT, FAILS)
+SUITE = evaluation_gate.make_suite(BBR, SUBJECT, FAILS)
 HERE, THERE = "10Mbit 20ms", "1Mbit 100ms"
 
 
@@ -74,7 +74,9 @@ def write_report(path: Path, report: SuiteReport) -> Path:
 
 
 def status(report: SuiteReport, gate: gates.Gate | None = None) -> int:
-    return gated.find_gated_status(make_evaluation(report), report, gate or gates.gate_failures(report, SUITE), FAILS)
+    return evaluation_gate.find_gated_status(
+        make_evaluation(report), report, gate or gates.gate_failures(report, SUITE), FAILS
+    )
 
 
 def read_expected(file: Path, of: gates.Suite = SUITE) -> list[gates.Expected]:
@@ -82,7 +84,7 @@ def read_expected(file: Path, of: gates.Suite = SUITE) -> list[gates.Expected]:
 
 
 def gate_by_report(report: SuiteReport, file: Path) -> gates.Gate:
-    return gates.gate_by_report(report, gated.read_before(file, BBR, SUITE, SUBJECT).grades, SUITE)
+    return gates.gate_by_report(report, evaluation_gate.read_before(file, BBR, SUITE, SUBJECT).grades, SUITE)
 
 
 def test_the_status_says_whether_anything_was_judged() -> None:
@@ -186,7 +188,7 @@ def test_a_baseline_that_is_no_report_gets_one_line(tmp_path: Path, text: str) -
     file = tmp_path / "before.json"
     file.write_text(text)
     with pytest.raises(InputError, match="not a report"):
-        gated.read_before(file, BBR, SUITE, SUBJECT)
+        evaluation_gate.read_before(file, BBR, SUITE, SUBJECT)
 
 
 # elements and attributes of the xunit plug-in's junit-10.xsd, as far as they are used here
@@ -258,6 +260,7 @@ def test_the_options_work_together(tmp_path: Path, command: Command) -> None:
     assert command("evaluate", "cc", *point, "--github").stdout.splitlines()[-1].startswith("::error title=4.")
 
 
+@pytest.mark.slow
 def test_a_bad_cell_gets_a_folder_with_its_trace(tmp_path: Path, command: Command) -> None:
     line = ["evaluate", "cc", "bbr3", "--suite", "bbr", "--rate", "10Mbit", "--rtt", "20ms", "--only", "4,1"]
     assert command(*line, "--keep", tmp_path / "kept").returncode == 1
@@ -289,12 +292,12 @@ def compare(tmp_path: Path, before: Evaluation, now: Evaluation, fail: str = WOR
     """Return the gate of an evaluation after another, and the status."""
     file = tmp_path / "before.json"
     file.write_text(verdict_report.to_json(before))
-    of = gated.make_suite(now.suite, now.subject, fail)
-    earlier = gated.read_before(file, now.suite, of, now.subject)
-    report = gated.make_report(now)
+    of = evaluation_gate.make_suite(now.suite, now.subject, fail)
+    earlier = evaluation_gate.read_before(file, now.suite, of, now.subject)
+    report = evaluation_gate.make_report(now)
     gate = gates.make_gate(report, of, None, earlier.grades)
     gate.figures += earlier.list_worse_figures(now)
-    return gate, gated.find_gated_status(now, report, gate, fail)
+    return gate, evaluation_gate.find_gated_status(now, report, gate, fail)
 
 
 @pytest.mark.parametrize(
@@ -323,27 +326,27 @@ def test_a_worse_end_is_never_known(tmp_path: Path) -> None:
     other = evaluate_measured(math.nan, grade=HUNG, reason="the plugin hangs")
     assert compare(tmp_path, crashed, other)[1] == 1 and compare(tmp_path, crashed, crashed)[1] == 0
     known = tmp_path / "known"
-    of = gated.make_suite(RFC.select(["shallow-loss"]), Candidate("mine", "mine"))
+    of = evaluation_gate.make_suite(RFC.select(["shallow-loss"]), Candidate("mine", "mine"))
     for line, expected in (("shallow-loss mine", 1), ("shallow-loss mine = crashed", 0)):
         known.write_text(line)
-        report = gated.make_report(crashed)
+        report = evaluation_gate.make_report(crashed)
         gate = gates.gate_by_expected(report, gates.read_expected(known, of), of)
-        assert gated.find_gated_status(crashed, report, gate, WORSE) == expected, line
+        assert evaluation_gate.find_gated_status(crashed, report, gate, WORSE) == expected, line
 
 
 def test_fail_says_from_which_grade_on_a_cell_is_bad(tmp_path: Path) -> None:
     good, worse = evaluate_measured(0.01, grade=NO_WORSE), evaluate_measured(0.13, grade=WORSE)
     for fail, expected in ((WORSE, 1), (FAILS, 0)):
-        of = gated.make_suite(worse.suite, worse.subject, fail)
-        report = gated.make_report(worse)
-        assert gated.find_gated_status(worse, report, gates.make_gate(report, of), fail) == expected
+        of = evaluation_gate.make_suite(worse.suite, worse.subject, fail)
+        report = evaluation_gate.make_report(worse)
+        assert evaluation_gate.find_gated_status(worse, report, gates.make_gate(report, of), fail) == expected
     # against a report of before it is worse, whatever counts as bad
     assert compare(tmp_path, good, worse, FAILS)[1] == 1
 
 
 def test_a_known_cell_of_a_scene_has_to_exist(tmp_path: Path) -> None:
     suite = RFC.select(["shallow-loss"])
-    of = gated.make_suite(suite, Candidate("mine", "reno"))
+    of = evaluation_gate.make_suite(suite, Candidate("mine", "reno"))
     known = tmp_path / "known"
     places = of.places("shallow-loss")
     assert places
@@ -418,6 +421,7 @@ def write_small(folder: Path) -> EvaluationSuite:
     return load_suite(str(folder))
 
 
+@pytest.mark.slow
 def test_a_bad_cell_of_a_scene_gets_all_of_its_worst_run(tmp_path: Path, command: Command) -> None:
     write_small(tmp_path / "small")
     slow = '{ name = "constant", window = 10, rate = "4Mbit" }'
@@ -436,6 +440,7 @@ def test_a_bad_cell_of_a_scene_gets_all_of_its_worst_run(tmp_path: Path, command
     assert again.returncode == 0 and "1 of them already in" in again.stdout
 
 
+@pytest.mark.slow
 def test_a_plugin_that_crashes_is_worse_than_any_measure(tmp_path: Path, command: Command) -> None:
     write_small(tmp_path / "small")
     plugin = tmp_path / "bad.py"

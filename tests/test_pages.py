@@ -244,7 +244,7 @@ def test_a_page_is_what_its_evidence_gives(name: str) -> None:
 
 # studies whose evidence is of an older engine, each with the reason
 OUTDATED: dict[str, str] = {
-    "bbr-suite": "dumbbell check bbr makes its verdicts, and keeps no sample of its runs",
+    "bbr-suite": "make check-bbr makes its verdicts, and keeps no sample of its runs",
 }
 
 

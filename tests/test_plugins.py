@@ -112,7 +112,7 @@ def test_a_new_stack_is_the_same_in_c_and_rust_and_is_checked_as_others(
         found.append(flows.drop("key").fill_nan(None).to_dicts())
         done = command("plugin", "test", path, "--runs", "4")
         assert done.returncode == 0 and done.stdout == "one-window: 4 runs tried, nothing wrong\n", done.stderr
-        checked = command("check", "stack", path, "--case", "loss", "--seeds", "1")
+        checked = command("evaluate", "stack", path, "--only", "loss", "--quick")
         assert checked.returncode in (0, 1) and "one-window" in checked.stdout, checked.stderr
     assert found[0] == found[1]
     done = command("plugin", "new", "stack", "mine", "--language", "python")

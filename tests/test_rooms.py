@@ -19,7 +19,6 @@ ROOMS = [
         "figures",
         "published",
         "evaluate",
-        "check",
         "qlog",
         "exchange",
         "packets",

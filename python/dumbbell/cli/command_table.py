@@ -26,7 +26,7 @@ GROUPS = {
     "Run": ("run", "watch", "shell", "line", "import", "tc"),
     "Look": ("table", "plot", "report", "explain", "trace", "export"),
     "Compare": ("diff", "validate"),
-    "Evaluate": ("evaluate", "check", "study"),
+    "Evaluate": ("evaluate", "study"),
     "Extend": ("plugin", "stack", "linux"),
     "Look up": ("list", "describe", "doctor", "completion"),
 }
@@ -98,11 +98,6 @@ COMMANDS = {
         "Grade a congestion control by RFC 9743, or by another suite.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
-    "evaluate results": CommandEntry(
-        "Print whether the statements of a paper hold in results.",
-        "dumbbell evaluate results results.duckdb --suite coexistence --format csv",
-        is_cheap=False,
-    ),
     "evaluate aqm": CommandEntry(
         "Grade a queue discipline by RFC 7928, or by a suite of yours.",
         "dumbbell evaluate aqm fq_codel --quick --only 5.2",
@@ -111,18 +106,19 @@ COMMANDS = {
         "Grade a control of media by RFC 8867, or by a suite of yours.",
         "dumbbell evaluate media nada --quick --only 5.1",
     ),
+    "evaluate results": CommandEntry(
+        "Print whether the statements of a paper hold in results.",
+        "dumbbell evaluate results results.duckdb --suite coexistence --format csv",
+        is_cheap=False,
+    ),
+    "evaluate stack": CommandEntry(
+        "Grade a QUIC stack alone, beside others and on difficult paths.",
+        "dumbbell evaluate stack quinn --against picoquic --only use",
+        is_cheap=False,
+    ),
     "evaluate trace": CommandEntry(
         "Grade the log of another BBR by the test cases of the draft.",
         "dumbbell evaluate trace docs/check-bbr-sample.sqlog --rate 1Mbit --rtt 40ms",
-        is_cheap=False,
-    ),
-    "check": CommandEntry(
-        "Test a QUIC stack alone, next to others and on difficult paths.",
-        "dumbbell check stack --list",
-    ),
-    "check stack": CommandEntry(
-        "Test a QUIC stack alone, next to others and on difficult paths.",
-        "dumbbell check stack quinn --against picoquic --case fill",
         is_cheap=False,
     ),
     "study": CommandEntry(
@@ -235,6 +231,9 @@ COMMANDS = {
 
 # words and options that are no longer commands, with the ones to use
 RETIRED_COMMANDS = {
+    "check": "evaluate stack NAME, and evaluate cc NAME --suite bbr",
+    "check bbr": "evaluate cc NAME --suite bbr, and evaluate trace FILE",
+    "check stack": "evaluate stack NAME",
     "claims": "evaluate results RESULTS --suite NAME",
     "compare": "validate RESULTS REFERENCE",
     "draft": "study tables NAME RESULTS",

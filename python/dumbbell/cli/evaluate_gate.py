@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ import typer
 from typer import Option
 
 from dumbbell.cli.gate_options import check_report_options, join_lines, write_junit
-from dumbbell.cli.status import FAILED
 from dumbbell.errors import Conflict
 from dumbbell.words import format_count
 from dumbbell.writing import make_folder, write_text
@@ -56,7 +56,7 @@ class GateOptions:
 
     def refuse_with_list(self, command: str, **others: object) -> None:
         """Raise Conflict for an option that does nothing with --list; `others` are further ones by their names."""
-        given: dict[str, object] = {"format": self.form != "text", "known": self.known, "baseline": self.baseline}
+        given: dict[str, object] = {"format": self.form == "json", "known": self.known, "baseline": self.baseline}
         given |= {"junit": self.junit, "github": self.github, "keep": self.keep} | others
         for name, value in given.items():
             if value:
@@ -75,26 +75,39 @@ class EvaluationGate:
             self._read(subject)
 
     def _read(self, subject: Candidate) -> None:
-        from dumbbell.evaluate import gate, gated
+        from dumbbell.evaluate import evaluation_gate, gate
 
         options = self._options
-        self._of = gated.make_suite(self._suite, subject, options.fail)
+        self._of = evaluation_gate.make_suite(self._suite, subject, options.fail)
         known, baseline = options.known, options.baseline
         self._expected = gate.read_expected(Path(known), self._of, self._names) if known else None
-        self._before = gated.read_before(Path(baseline), self._suite, self._of, subject) if baseline else None
+        self._before = evaluation_gate.read_before(Path(baseline), self._suite, self._of, subject) if baseline else None
 
-    def finish(self, found: Evaluation, *, page: str, results: str, command: str, commands: str) -> None:
+    def finish(
+        self,
+        found: Evaluation,
+        *,
+        page: str,
+        results: str,
+        command: str,
+        commands: str,
+        other: Evaluation | None = None,
+    ) -> None:
         """Print the report, write page and files, and end with the status of the evaluation.
 
-        `command` is named by errors, and `commands` is the line that was typed.
+        `command` is named by errors, and `commands` is the line that was typed. With `other` only that counts in which
+        the evaluation is worse than this one.
         """
+        from dumbbell.evaluate import evaluation_gate, verdict_report
         from dumbbell.evaluate import gate as gates
-        from dumbbell.evaluate import gated, verdict_report
 
         options = self._options
         if self._subject is None:
             self._read(found.subject)
-        report = gated.make_report(found)
+        if other is not None:
+            table = json.loads(verdict_report.to_json(other))
+            self._before = evaluation_gate.collect_before(other.subject.name, table, self._of, found.subject)
+        report = evaluation_gate.make_report(found)
         gate = gates.make_gate(report, self._of, self._expected, self._before.grades if self._before else None)
         if self._before is not None:
             gate.figures += self._before.list_worse_figures(found)
@@ -103,9 +116,10 @@ class EvaluationGate:
         )
         others: dict[str, Any] = {}
         lines: list[str] = []
-        if options.known or options.baseline:
+        if self._expected is not None or self._before is not None:
+            before = options.known or options.baseline or (other.subject.name if other is not None else "")
             others["gate"] = gates.to_json(gate)
-            lines = ["", *(gate.to_lines() or [f"nothing differs from {options.known or options.baseline}"])]
+            lines = ["", *(gate.to_lines() or [f"nothing differs from {before}"])]
         if options.form == "json":
             print(verdict_report.to_json(found, **others))
         else:
@@ -117,8 +131,7 @@ class EvaluationGate:
             write_junit(options.junit, gates.format_junit(report, gate, self._of), command)
         if options.github:
             print("\n".join(gates.list_annotations(report, gate, self._of)))
-        status = FAILED if found.failed else gated.find_gated_status(found, report, gate, options.fail)
-        if status:
+        if status := evaluation_gate.find_gated_status(found, report, gate, options.fail):
             raise typer.Exit(status)
 
 
@@ -139,3 +152,16 @@ def list_writers() -> dict[str, Callable[[Cell, Path], object]]:
         "qlog": qlog.write,
         "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.check_selection(cell)),
     }
+
+
+def list_criteria(suite: EvaluationSuite, *, markdown: bool) -> str:
+    """Return the criteria of a suite with the sections that they answer; in Markdown a table with bars and sources."""
+    from dumbbell.results.tables import align_table
+
+    if not markdown:
+        return "\n".join(f"{one.id}: {one.says} ({', '.join(one.answers)})" for one in suite.criteria)
+    rows = []
+    for one in suite.criteria:
+        bars = "; ".join(f"{grade} if {bar.text}" for grade, bar in one.named_bars) or f"judge {one.judge}"
+        rows.append([", ".join(one.answers), f"`{one.id}`", one.says, bars, one.source])
+    return align_table(["section", "criterion", "asks", "bars", "source"], rows, words=(0, 1, 2, 3, 4))

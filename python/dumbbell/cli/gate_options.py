@@ -47,7 +47,7 @@ class Progress:
             print(f"{done} of {of} {self._what} after {now - self._began:.0f} s", file=sys.stderr, flush=True)
 
 
-def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]], command: str = "check") -> None:
+def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]], command: str) -> None:
     """Raise Conflict if both options of a pair, each with its value, are given."""
     for one, other in pairs:
         if one[1] and other[1]:
@@ -55,7 +55,7 @@ def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]], comma
 
 
 def check_report_options(
-    *, form: str, known: str | None, baseline: str | None, junit: str | None, github: bool, command: str = "check"
+    *, form: str, known: str | None, baseline: str | None, junit: str | None, github: bool, command: str
 ) -> None:
     """Check the options for reports, before anything runs for minutes. Raises InputError."""
     refuse_together(
@@ -72,7 +72,7 @@ def check_report_options(
         )
 
 
-def write_junit(name: str, text: str, command: str = "check") -> None:
+def write_junit(name: str, text: str, command: str) -> None:
     """Write JUnit's file. Raises Unwritable."""
     write_text(Path(name), text, "a file to write to", command=command, option="--junit")
 

@@ -33,7 +33,7 @@ def new(
         *([build] if build else []),
         f"dumbbell plugin test {file}",
         "dumbbell run --trust try.toml",
-        *([f"dumbbell check stack ./{file}"] if kind == "stack" else []),
+        *([f"dumbbell evaluate stack ./{file}"] if kind == "stack" else []),
     ]
     print("\n".join([f"{place}: a {kind} called {name}. Next:", *(f"    {step}" for step in steps)]))
 

@@ -1,4 +1,4 @@
-"""Verdicts on a congestion control or a queue: suites of scenes and criteria, each with the paragraph that it answers.
+"""Verdicts on controls, queues, stacks and traces: suites of scenes and criteria, each with what it answers.
 
 A suite is a folder: `suite.toml`, and an experiment file for each of its scenes. docs/evaluate.md says what its keys
 mean.

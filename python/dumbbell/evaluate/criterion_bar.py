@@ -55,6 +55,12 @@ class CriterionBar:
         return " and ".join(f"{sign} {one:.4g}" for sign, one in zip(signs, self.list_limits(names), strict=True))
 
     @property
+    def names(self) -> set[str]:
+        """The words and yardsticks in its amounts."""
+        amounts = [amount for _, amount in self.conditions]
+        return {one.id for amount in amounts for one in ast.walk(amount) if isinstance(one, ast.Name)}
+
+    @property
     def is_upper(self) -> bool:
         """Whether small values meet the first condition."""
         return self.conditions[0][0] in (ast.Lt, ast.LtE)

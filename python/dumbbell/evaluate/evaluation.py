@@ -21,8 +21,10 @@ from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm, HarmRuns, find_worst_harm
 from dumbbell.evaluate.measures import measure_runs
-from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, make_plan
+from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, make_plan
+from dumbbell.evaluate.stack_runs import list_closed
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
+from dumbbell.experiment.matrix import SETTING
 from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
 
@@ -81,7 +83,8 @@ class Evaluation:
 
     def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
-        return ", ".join(f"{key} {value}" for key, value in self.plan.labels[place].items())
+        labels = self.plan.labels[place].items()
+        return ", ".join(value if key == SETTING else f"{key} {value}" for key, value in labels)
 
     def list_unanswered(self) -> Iterator[tuple[str, str, str]]:
         """Yield the paragraphs that no criterion answers: id, grade and reason."""
@@ -102,7 +105,7 @@ class _Measured:
     def take(self, plan: Plan, results: StoredResults) -> None:
         """Measure the runs of a plan for every criterion."""
         cells, roles = plan.cells, plan.roles
-        columns = [name for name in cells.columns if name not in ("who", "position")]
+        columns = [name for name in cells.columns if name != "who"]
         for criterion in self.suite.criteria:
             of_scene = cells.filter(pl.col("scene") == criterion.scene)
             if of_scene.is_empty():
@@ -141,11 +144,12 @@ def evaluate(
     output: str | Path,
     *,
     quick: bool = False,
+    places: Sequence[str] = (),
     jobs: int | None = None,
     progress: ProgressTold = None,
     engine: Engine | None = None,
 ) -> Evaluation:
-    """Run the scenes of a suite with a subject and the yardsticks, and return the verdicts.
+    """Run the scenes of a suite, or their `places`, with a subject and the yardsticks, and return the verdicts.
 
     Cells that `engine` cannot run are left out, and the notes name them.
 
@@ -156,25 +160,33 @@ def evaluate(
     # a subject that is a yardstick itself is both: a name of its own keeps them apart
     me = Candidate(f"subject {subject.name}", subject.value)
     candidates = [me, *(Candidate(name, name) for name in suite.yardsticks)]
+    if subject.relative is not None:
+        candidates.append(Candidate(grades.RELATIVE, subject.relative))
     seeds = suite.seeds.quick if quick else suite.seeds.first
     most = suite.seeds.first if quick else suite.seeds.most
-    whole = plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine)
+    plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine)
+    kept = set(find_places(plan, places) if places else plan.labels)
     notes: tuple[str, ...] = ()
-    if refused := plan.list_refused():
-        whole = plan = make_plan(
-            suite, candidates, seeds, quick=quick, engine=engine, only=set(plan.labels) - set(refused)
-        )
+    refused = {place: reason for place, reason in plan.list_refused().items() if place in kept}
+    if places or refused:
+        plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine, only=kept - set(refused))
+    if refused:
         suite, notes = _leave_out(suite, plan, refused)
+    whole = plan
     measured = _Measured(suite)
     victims = HarmRuns(suite, me, whole, seeds)
     failed: list[str] = []
-    broken: dict[ScenePlace, str] = {}
+    broken: dict[ScenePlace, tuple[str, str]] = {}
     keys: list[str] = []
     while True:
         report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
         failed += [f"{cell.experiment}, {_join(cell.matrix)}seed {cell.seed}: {text}" for cell, text in report.failed]
         broken |= _list_broken(plan, me.name, {cell.key: text for cell, text in report.failed})
-        measured.take(plan, StoredResults(Path(output), keys=keys))
+        results = StoredResults(Path(output), keys=keys)
+        if suite.of == "stack":
+            closed = list_closed(plan, me.name, results)
+            broken = {place: (grades.CLOSED, text) for place, text in closed.items()} | broken
+        measured.take(plan, results)
         verdicts = tuple(_break_cells(one, broken) for one in measured.judge_criteria(me.name))
         open_places = {place for one in verdicts for place, cell in one.cells.items() if not cell.sure}
         if report.interrupted or not open_places or seeds >= most:
@@ -213,21 +225,21 @@ def _leave_out(
     return replace(suite, criteria=criteria), tuple(notes)
 
 
-def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[ScenePlace, str]:
-    """Return the places at which a run of the subject failed, with what it said."""
+def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[ScenePlace, tuple[str, str]]:
+    """Return the places at which a run of the subject failed, with the grade of that and what it said."""
     mine = plan.cells.filter((pl.col("who") == subject) & pl.col("key").is_in(list(failed)))
     return {
-        ScenePlace(scene, tuple(position)): failed[key]
+        ScenePlace(scene, tuple(position)): (grades.name_failed_run(failed[key]), failed[key])
         for scene, position, key in mine.select("scene", "position", "key").iter_rows()
     }
 
 
-def _break_cells(one: Verdict, broken: Mapping[ScenePlace, str]) -> Verdict:
+def _break_cells(one: Verdict, broken: Mapping[ScenePlace, tuple[str, str]]) -> Verdict:
     """Return a verdict in which the cells of runs that failed say so: worse than any measure of the others."""
     cells = dict(one.cells)
     for place in cells.keys() & broken.keys():
-        grade = grades.name_failed_run(broken[place])
-        verdict = CaseVerdict(grade, broken[place])
+        grade, reason = broken[place]
+        verdict = CaseVerdict(grade, reason)
         result = CaseResult(one.criterion.id, "", place, verdict)
         cells[place] = replace(cells[place], grade=grade, sure=True, judged=result)
     return replace(one, cells=cells)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,11 +11,11 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, find_nearest, quote_value
 from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, SuiteReport
-from dumbbell.evaluate.grade import CANNOT_TELL, CRASHED, HUNG, NOT_APPLICABLE
+from dumbbell.evaluate.grade import CANNOT_TELL, CLOSED, CRASHED, HUNG, NOT_APPLICABLE
 from dumbbell.writing import get_reason
 
 _Key = tuple[str, str, Hashable]
-_ENDS = ("closed", CRASHED, HUNG)  # results of a run that ended early
+_ENDS = (CLOSED, CRASHED, HUNG)  # results of a run that ended early
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 # what XML 1.0 has no way to say
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -253,16 +252,6 @@ def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[
     return frozenset(_NUMBER.sub("#", text) for text in texts)
 
 
-def read_report(path: Path, of: Suite) -> Before:
-    """Read a report of before, as --format json wrote it. Raises InputError."""
-    text = read_text(path)
-    try:
-        return collect_results(path, json.loads(text)["results"], of)
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        wanted = f"what dumbbell check {of.name} --format json writes"
-        raise Unreadable("this is not a report", wanted, file=path) from None
-
-
 def collect_results(path: Path, results: Sequence[Mapping[str, Any]], of: Suite) -> Before:
     """Return the results of a report of before: each has case, control, place, result, and perhaps checks.
 
@@ -380,17 +369,6 @@ def _format_annotation(kind: str, title: str, texts: list[str]) -> str:
 def _escape_command(text: str, others: str = "") -> str:
     """Escape as docs.github.com, Workflow commands, says; of a property also colon and comma."""
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{others}" else char for char in text)
-
-
-def find_status(report: SuiteReport, gate: Gate, of: Suite) -> int:
-    """Return the exit status: 1 if something failed, 3 if nothing was judged or nobody can tell, otherwise 0."""
-    found = {one.verdict.result for one in report.results}
-    unknown = [one for one in report.results if one.verdict.result == CANNOT_TELL and one.key not in gate.expected]
-    if gate.failed:
-        return 1
-    if unknown or not any(result in of.good or of.is_bad(result) for result in found):
-        return 3
-    return 0
 
 
 def to_json(gate: Gate) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,21 +17,28 @@ from dumbbell.results.aggregate import LEVEL
 
 PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
 TRANSPORT, CANNOT_TELL, NOT_APPLICABLE = "the transport's", "cannot tell", "does not apply"
-CONSTANT, CRASHED, HUNG = "a constant differs", "crashed", "hung"
+CONSTANT, AS_RELATIVE = "a constant differs", "as its family"
+CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
+RELATIVE = "its family"  # the name of the relative of a subject
 GRADES = {
     PASSES: "it meets the number of a document, or all that a judge expects was seen",
     CONSTANT: "it behaves as a judge expects, and only a constant or a flag differs from the document's",
     NO_WORSE: "it is within a stated margin of the yardstick",
+    AS_RELATIVE: "it is beyond that margin, as Linux's control of the same family is, and not worse than that one",
     WORSE: "it is beyond that margin",
     FAILS: "it does what a document names a failure, or breaks an invariant",
     TRANSPORT: "it is not worse, but that is the merit of the TCP around it",
     CANNOT_TELL: "the interval crosses the bar after the last seed, or there is no data",
     NOT_APPLICABLE: "the criterion does not concern it",
+    CLOSED: "it closed a connection before its end",
     CRASHED: "it ended its process, or did what the interface of plugins forbids",
     HUNG: "it did not come back from a call",
 }
-GOOD = (PASSES, NO_WORSE)
-ORDER = (NOT_APPLICABLE, PASSES, CONSTANT, NO_WORSE, TRANSPORT, CANNOT_TELL, WORSE, FAILS, CRASHED, HUNG)
+GOOD = (PASSES, NO_WORSE, AS_RELATIVE)
+ORDER = (
+    *(NOT_APPLICABLE, PASSES, CONSTANT, NO_WORSE, TRANSPORT, AS_RELATIVE, CANNOT_TELL),
+    *(WORSE, FAILS, CLOSED, CRASHED, HUNG),
+)
 _HANGS = "the plugin hangs"  # what the process of a run says of one
 _DRAWS = 400  # resamples of the seeds of a cell
 Values = Mapping[int, npt.NDArray[np.float64]]
@@ -108,13 +116,17 @@ def judge_cell(
         return CellGrade(CANNOT_TELL, math.nan, math.nan, math.nan, {}, len(seeds), sure=True)
     found = {who: float(_compute_draws(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
     names = {**words, **found}
-    grade = _find_grade(criterion, found[subject], names)
+    yardsticks = values.keys() - {subject, RELATIVE}
+    grade = _find_grade(criterion, found[subject], names, yardsticks)
     random = np.random.default_rng(zlib.crc32(f"{criterion.id} {place}".encode()))
     drawn = random.integers(len(seeds), size=(_DRAWS, len(seeds)))
     resampled = {who: _compute_draws(measure, one, drawn) for who, one in runs.items()}
     grades = [
         _find_grade(
-            criterion, float(resampled[subject][n]), {**words, **{who: float(one[n]) for who, one in resampled.items()}}
+            criterion,
+            float(resampled[subject][n]),
+            {**words, **{who: float(one[n]) for who, one in resampled.items()}},
+            yardsticks,
         )
         for n in range(_DRAWS)
     ]
@@ -150,7 +162,22 @@ def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, floa
     return min(found)
 
 
-def _find_grade(criterion: Criterion, value: float, names: Mapping[str, float]) -> str:
+def _find_grade(criterion: Criterion, value: float, names: Mapping[str, float], yardsticks: AbstractSet[str]) -> str:
+    """Return the grade of a value; `names` are values of words, of yardsticks, and of the relative if there is one.
+
+    What the relative misses as well is no failure of the subject, unless the subject is worse than that, too.
+    """
+    grade = _compare_with_bars(criterion, value, names)
+    if grade in GOOD or RELATIVE not in names:
+        return grade
+    used = yardsticks & {name for bar in criterion.bars for name in bar.names}
+    beside = {**names, **dict.fromkeys(used, names[RELATIVE])}
+    is_as_good = not used or _compare_with_bars(criterion, value, beside) in GOOD
+    misses = _compare_with_bars(criterion, names[RELATIVE], names) not in GOOD
+    return AS_RELATIVE if misses and is_as_good else grade
+
+
+def _compare_with_bars(criterion: Criterion, value: float, names: Mapping[str, float]) -> str:
     for grade, bar in ((PASSES, criterion.passes), (NO_WORSE, criterion.level), (FAILS, criterion.fails)):
         if bar is not None and bar.is_met(value, names):
             return grade

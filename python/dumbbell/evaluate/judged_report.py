@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -10,21 +11,17 @@ from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import CellGrade
-from dumbbell.evaluate.plan import ScenePlace
+from dumbbell.evaluate.plan import ScenePlace, format_where
 
 _SIGNS: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 _MOST = 3  # reasons of a criterion
-
-
-def format_where(labels: Mapping[str, str]) -> str:
-    """Return what tells a cell from others: the values of its keys."""
-    return " ".join(labels.values()).replace(",", "")
 
 
 def format_judgements(found: Evaluation) -> str:
     """Return what judges and failed runs say: of one cell all that was looked at, of several the reasons."""
     parts = [text for one in found.verdicts if (text := _describe_judgement(found, one))]
-    return "\n".join(["What judges saw:", *parts]) if parts else ""
+    return "\n".join(["What was seen:", *parts]) if parts else ""
 
 
 def _describe_judgement(found: Evaluation, one: Verdict) -> str:
@@ -52,7 +49,7 @@ def _list_reasons(found: Evaluation, judged: Mapping[ScenePlace, CaseVerdict]) -
     """Return why cells have a grade: cells that share a reason in one line, the most frequent reason first."""
     # figures differ from cell to cell, what was expected does not
     kinds = {
-        place: "; ".join(check.what for check in one.checks if check.held is not True) or one.reason
+        place: "; ".join(check.what for check in one.checks if check.held is not True) or _NUMBER.sub("#", one.reason)
         for place, one in judged.items()
     }
     lines = []

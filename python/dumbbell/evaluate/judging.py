@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,9 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class EvaluationChoice:
-    """Parts of an evaluation: a quick one, only these rates (bit/s) and base RTTs (ns), the traces that are bad.
+    """Parts of an evaluation: `quick`, the rates (bit/s) and base RTTs (ns) of judges, and the places of scenes.
 
-    `engine` runs what is measured, if not the simulator.
+    `keep` is whether judges keep the traces of what is bad, and `engine` runs what is measured, if not the simulator.
     """
 
     quick: bool = False
@@ -37,6 +36,7 @@ class EvaluationChoice:
     rtts: tuple[int, ...] = ()
     keep: bool = False
     engine: Engine | None = None
+    places: tuple[str, ...] = ()
 
 
 def carry_out(
@@ -56,8 +56,8 @@ def carry_out(
     parts = []
     if measured:
         part = replace(suite, criteria=measured)
-        measure = partial(evaluation.evaluate, quick=choice.quick, jobs=jobs, progress=progress, engine=choice.engine)
-        parts.append(measure(part, subject, output))
+        options: dict[str, Any] = {"quick": choice.quick, "places": choice.places, "engine": choice.engine}
+        parts.append(evaluation.evaluate(part, subject, output, jobs=jobs, progress=progress, **options))
     if judged and not any(one.interrupted for one in parts):
         parts.append(judge_subject(replace(suite, criteria=judged), subject, choice, jobs=jobs, progress=progress))
     if len(parts) == 1:

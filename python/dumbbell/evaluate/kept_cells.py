@@ -16,8 +16,7 @@ from dumbbell.evaluate.bbr.cases import CASES
 from dumbbell.evaluate.bbr.grid import BbrResult
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import is_bad
-from dumbbell.evaluate.judged_report import format_where
-from dumbbell.evaluate.plan import ScenePlace
+from dumbbell.evaluate.plan import ScenePlace, format_where
 from dumbbell.evaluate.verdict_report import describe_cell
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
@@ -98,7 +97,7 @@ def _keep_run(
 ) -> None:
     table: dict[str, Any] = found.plan.tables[place] | {"seeds": [one.cells[place].worst_seed]}
     lines = [f"{key} = {format_toml(value)}" for key, value in table.items()]
-    head = [f"# {one.criterion.id}: {one.decide_grade(place)}", "# dumbbell run --trust experiment.toml", ""]
+    head = [f"# {one.criterion.id}: {one.decide_grade(place)}", "# dumbbell run experiment.toml", ""]
     write_text(path / "experiment.toml", "\n".join([*head, *lines, ""]), _PLACE)
     cell = parse(table, str(path / "experiment.toml")).make_cell(0)
     stored = StoredResults(results, keys=[cell.key])

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import InputError, WrongValue, quote_value
+from dumbbell.evaluate.stack_runs import measure_longest_gap
 from dumbbell.evaluate.suite_file import CriterionMeasure
 from dumbbell.results.results import StoredResults
 
@@ -36,7 +37,7 @@ def _measure_longest_below(
 
 
 _Function = Callable[[StoredResults, pl.DataFrame, pl.DataFrame, Mapping[str, Any]], pl.DataFrame]
-FUNCTIONS: dict[str, _Function] = {"longest_below": _measure_longest_below}
+FUNCTIONS: dict[str, _Function] = {"longest_below": _measure_longest_below, "longest_gap": measure_longest_gap}
 
 
 def measure_runs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,10 +25,14 @@ NOBODY = "nobody"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A subject or a yardstick: its name, and its value in an experiment file."""
+    """A subject or a yardstick: its name, and its value in an experiment file.
+
+    `relative` is another one of its kind in its place: what both miss is no failure of the subject.
+    """
 
     name: str
     value: Any
+    relative: Any = None
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,13 @@ class Plan:
         place = ScenePlace(scene.name, position)
         self.tables.setdefault(place, _make_table(experiment, position))
         roles = _list_roles(scene, _count_flows(experiment, position))
-        self.commands.setdefault(place, _format_command(suite, scene, who, experiment, position))
         self._add_runs(alone, place, who.name, roles)
+        where = format_where(self.labels[place])
+        if suite.of == "stack":
+            command = _format_stack_command(scene, who, where)
+        else:
+            command = _format_command(suite, scene, who, experiment, position)
+        self.commands.setdefault(place, command)
 
     def add_victim(self, scene: SuiteScene, experiment: Experiment, position: Position) -> None:
         """Add the runs of a scene at one position in which the subject starts at the end: others are alone.
@@ -86,9 +95,11 @@ class Plan:
             [experiment] = prepare_experiments([experiment], self.engine)
         self.experiments.append(experiment)
         self._places.append(place)
+        # what the name of a setting stands for
+        named = {key for axis in experiment.matrix.axes if keys.SETTING in axis.keys for key in axis.keys[1:]}
         for cell in experiment.make_cells():
             record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
-            self.labels.setdefault(place, cell.matrix)
+            self.labels.setdefault(place, {key: one for key, one in cell.matrix.items() if key not in named})
             row: dict[str, Any] = {"key": cell.key, "scene": place.scene, "position": list(place.position), "who": who}
             row["seed"] = cell.seed
             row |= {"from_s": record["from"] / 1e9, "interval_s": record["interval"] / 1e9}
@@ -151,11 +162,13 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
     """Return the experiment of a scene with a candidate in the subject's place."""
     table = read_toml(scene.file, "the experiment file of a scene (TOML)")
     table["seeds"] = list(range(1, seeds + 1))
-    for key in list_subject_keys(suite, scene):
+    for key, value in list_subject_settings(suite, scene, who):
         try:
-            keys.set_path(table, keys.parse_path(key), copy.deepcopy(who.value))
+            keys.set_path(table, keys.parse_path(key), copy.deepcopy(value))
         except InputError as error:
             raise error.move_into(str(suite.file), f"scene {scene.name}: ") from None
+    if suite.of == "stack" and all("stack" in one for one in table["flows"]):
+        table.pop("hosts", None)  # its keys are refused where nothing has the TCP of hosts
     return parse(table, str(scene.file))
 
 
@@ -171,9 +184,27 @@ def make_victim_plan(
     return plan
 
 
-def list_subject_keys(suite: EvaluationSuite, scene: SuiteScene) -> list[str]:
-    """Return the keys of a scene that get the subject: `flows[0].cc`."""
-    return [f"{place}.{SUBJECT_KEYS[suite.of]}" for place in scene.subject]
+def format_where(labels: Mapping[str, str]) -> str:
+    """Return what tells a cell of a scene from the others in a word or two: the values of its keys."""
+    return " ".join(labels.values()).replace(",", "")
+
+
+def find_places(plan: Plan, names: Sequence[str]) -> list[ScenePlace]:
+    """Return the places of a plan that are called by these names. Raises InputError for an unknown name."""
+    found = {place: format_where(labels) for place, labels in plan.labels.items()}
+    for name in names:
+        if name not in found.values():
+            known = [*dict.fromkeys(one for one in found.values() if one)]
+            raise UnknownName(quote_value(name), among=known, option="--place", what="place")
+    return [place for place, name in found.items() if name in names]
+
+
+def list_subject_settings(suite: EvaluationSuite, scene: SuiteScene, who: Candidate) -> list[tuple[str, Any]]:
+    """Return the keys of a scene that get the subject, with their values: `flows[0].cc`, of a stack `stack`, too."""
+    if suite.of != "stack":
+        return [(f"{place}.{SUBJECT_KEYS[suite.of]}", who.value) for place in scene.subject]
+    flow = who.value if isinstance(who.value, dict) else {"cc": who.value}
+    return [(f"{place}.{key}", value) for place in scene.subject for key, value in flow.items()]
 
 
 def _list_positions(
@@ -231,5 +262,16 @@ def _format_command(
 ) -> str:
     axes = zip(experiment.matrix.axes, position, strict=True)
     settings = [axis.format_setting(digit) for axis, digit in axes]
-    settings += [show_setting(key, who.value) for key in list_subject_keys(suite, scene)]
+    settings += [show_setting(key, value) for key, value in list_subject_settings(suite, scene, who)]
     return shlex.join(["dumbbell", "run", str(scene.file), *(word for one in settings for word in ("--set", one))])
+
+
+def _format_stack_command(scene: SuiteScene, who: Candidate, where: str) -> str:
+    """Return the command that judges and keeps a cell again, with the parameters of a stack."""
+    flow = who.value if isinstance(who.value, dict) else {"cc": who.value}
+    keys_of_stack = dict(flow.get("stack", {"name": who.name}))
+    words = ["dumbbell", "evaluate", "stack", str(keys_of_stack.pop("name"))]
+    words += ["--cc", str(flow["cc"])] if "cc" in flow else []
+    words += [word for key, value in keys_of_stack.items() for word in ("--set", f"{key}={value}")]
+    words += ["--only", scene.name, *(["--place", where] if where else []), "--keep", "kept"]
+    return shlex.join(words)

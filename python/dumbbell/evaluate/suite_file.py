@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from dumbbell.errors import InputError, Missing, Nothing, Unfit, UnknownName, quote_value
 from dumbbell.evaluate.criterion_bar import CriterionBar, parse_bar
-from dumbbell.evaluate.judged import JUDGES, PathGrid, TraceNeeds, read_grid, read_needs
+from dumbbell.evaluate.judge_keys import JUDGES, PathGrid, TraceNeeds, read_grid, read_needs
 from dumbbell.experiment import places
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 from dumbbell.experiment.toml_file import read_toml
@@ -21,6 +21,7 @@ KINDS = {
     "cc": "a congestion control",
     "aqm": "a queue discipline",
     "media": "a congestion control of media",
+    "stack": "a QUIC stack",
     "trace": "a log of another implementation",
 }
 SUBJECT_KEYS = {"cc": "cc", "aqm": "aqm", "media": "control"}
@@ -30,11 +31,11 @@ _FILE_KEYS = (
     *("paragraphs", "words", "scene", "measure", "criterion", "grid", "times", "values"),
 )
 _CRITERION_KEYS = (
-    *("id", "answers", "says", "scene", "measure"),
-    *("passes", "level", "fails", "no_data", "note", "merit", "harm"),
+    *("id", "answers", "says", "source", "only", "scene", "measure", "passes", "level", "fails"),
+    *("no_data", "note", "merit", "harm"),
 )
 _JUDGED_KEYS = ("id", "answers", "says", "judge", "trace", "note")
-FUNCTION_OPTIONS = {"longest_below": ("role", "below")}
+FUNCTION_OPTIONS = {"longest_below": ("role", "below"), "longest_gap": ("role", "outages", "over")}
 """Functions that measure runs where SQL is too clumsy, with their keys."""
 MERITS = {
     "subject": "what is judged is what the subject does",
@@ -117,6 +118,10 @@ class Criterion:
     merit: str = "subject"
     harm: HarmRule | None = None
     """Of what the others get less with the subject than alone, if that is to be computed."""
+    source: str = ""
+    """The documents that ask for it, where its section does not say so."""
+    only: str = ""
+    """The beginning of the names of the controls that it is about."""
     judge: str = ""
     """The judge that gives the grade in place of a measure and bars, such as `bbr.probe-rtt`."""
     needs: TraceNeeds = field(default_factory=TraceNeeds)
@@ -168,14 +173,15 @@ class EvaluationSuite:
     values: Mapping[str, str] = field(default_factory=dict)
 
     def select(self, names: Sequence[str]) -> Self:
-        """Return the suite with the criteria or paragraphs `names` alone, all if there are none. Raises InputError."""
+        """Return the suite with these criteria, sections or scenes alone, all if there are none. Raises InputError."""
         if not names:
             return self
-        known = [*(one.id for one in self.criteria), *self.paragraphs]
+        scenes = {one.scene for one in self.criteria if one.scene}
+        known = [*dict.fromkeys([*(one.id for one in self.criteria), *self.paragraphs, *sorted(scenes)])]
         for name in names:
             if name not in known:
                 raise UnknownName(quote_value(name), among=known, option="--only", what="criterion or paragraph")
-        kept = tuple(one for one in self.criteria if one.id in names or not set(one.answers).isdisjoint(names))
+        kept = tuple(one for one in self.criteria if not {one.id, one.scene, *one.answers}.isdisjoint(names))
         if not kept:
             raise Nothing("no criterion answers it", "a criterion or another paragraph", option="--only")
         answered = {paragraph for one in kept for paragraph in one.answers}
@@ -344,17 +350,20 @@ class SuiteReader:
         unit, title = (self._read_text(f"{key}.{one}", table.get(one, "")) for one in ("unit", "title"))
         if "sql" in table:
             check_keys(key, table, ("title", "unit", "sql", "quantile"), ("title",))
-            quantile = table.get("quantile")
-            if quantile is not None and (not is_number(quantile) or not 0 < quantile < 1):
-                raise make_error(f"{key}.quantile", quantile, "a number between 0 and 1")
-            return CriterionMeasure(
-                name, title, unit, sql=self._read_text(f"{key}.sql", table["sql"]), quantile=quantile
-            )
+            sql = self._read_text(f"{key}.sql", table["sql"])
+            return CriterionMeasure(name, title, unit, sql=sql, quantile=self._read_quantile(key, table))
         function = check_name(f"{key}.function", table["function"], list(FUNCTION_OPTIONS))
         options = FUNCTION_OPTIONS[function]
-        check_keys(key, table, ("title", "unit", "function", *options), ("title", *options))
+        check_keys(key, table, ("title", "unit", "function", "quantile", *options), ("title", *options))
         chosen = {one: table[one] for one in options}
-        return CriterionMeasure(name, title, unit, function=function, options=chosen)
+        quantile = self._read_quantile(key, table)
+        return CriterionMeasure(name, title, unit, function=function, options=chosen, quantile=quantile)
+
+    def _read_quantile(self, key: str, table: Mapping[str, Any]) -> float | None:
+        quantile = table.get("quantile")
+        if quantile is not None and (not is_number(quantile) or not 0 < quantile < 1):
+            raise make_error(f"{key}.quantile", quantile, "a number between 0 and 1")
+        return quantile
 
     def _read_criterion(
         self,
@@ -384,6 +393,8 @@ class SuiteReader:
             note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
             harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
+            source=self._read_text(f"{key}.source", table.get("source", "")),
+            only=self._read_text(f"{key}.only", table.get("only", "")),
             passes=bars["passes"],
             level=bars["level"],
             fails=bars["fails"],

@@ -13,8 +13,8 @@ from jinja2 import Environment
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.harm import CellHarm
-from dumbbell.evaluate.judged_report import convert_judgement, format_judgements, format_where
-from dumbbell.evaluate.plan import ScenePlace
+from dumbbell.evaluate.judged_report import convert_judgement, format_judgements
+from dumbbell.evaluate.plan import ScenePlace, format_where
 from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
@@ -29,9 +29,17 @@ def describe_setup(found: Evaluation) -> str:
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({place for one in found.verdicts for place in one.cells})
     kind = "the quick part of " if found.quick else ""
+<<<<<<< HEAD
     yardsticks = found.suite.yardsticks
     plural = "yardsticks" if len(yardsticks) > 1 else "yardstick"
     beside = f", with {join_words(yardsticks)} as {plural}" if yardsticks else ""
+=======
+    beside = (
+        f", with {join_words(found.suite.yardsticks)} as yardstick{'s' * (len(found.suite.yardsticks) > 1)}"
+        if found.suite.yardsticks
+        else ""
+    )
+>>>>>>> a9dc52ff
     each = "" if seeds == [1] * len(seeds) else f" with {spread} seeds each"
     runs = f", {format_count(found.runs, 'run')}" if found.runs else ""
     return f"{found.subject.name} in {kind}suite {found.suite.name}{beside}: {format_count(cells, 'cell')}{each}{runs}."
@@ -186,7 +194,7 @@ def _format_bars(found: Evaluation) -> str:
 def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
     """Return the grades that measures can give, those of judges and of failed runs only where they occur."""
     used = {one.decide_grade(place) for one in found.verdicts for place in one.cells}
-    rare = [grades.CONSTANT, grades.CRASHED, grades.HUNG]
+    rare = [grades.CONSTANT, grades.AS_RELATIVE, grades.CLOSED, grades.CRASHED, grades.HUNG]
     if all(one.criterion.judge for one in found.verdicts):
         rare = list(grades.GRADES)
     return [(grade, meaning) for grade, meaning in grades.GRADES.items() if grade in used or grade not in rare]

@@ -14,8 +14,7 @@ from dumbbell.evaluate import gate as gates
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, SuiteReport
 from dumbbell.evaluate.evaluation import Evaluation, Verdict, find_status
-from dumbbell.evaluate.judged_report import format_where
-from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
+from dumbbell.evaluate.plan import Candidate, ScenePlace, format_where, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.evaluate.verdict_report import describe_cell
 from dumbbell.experiment import units
@@ -23,10 +22,11 @@ from dumbbell.words import format_measured
 
 # a criterion that no longer applies is a change that somebody has to look at
 _RANK = (
-    *(grades.PASSES, grades.CONSTANT, grades.NO_WORSE, grades.TRANSPORT, grades.NOT_APPLICABLE, grades.CANNOT_TELL),
-    *(grades.WORSE, grades.FAILS, grades.CRASHED, grades.HUNG),
+    *(grades.PASSES, grades.CONSTANT, grades.NO_WORSE, grades.TRANSPORT, grades.AS_RELATIVE),
+    *(grades.NOT_APPLICABLE, grades.CANNOT_TELL),
+    *(grades.WORSE, grades.FAILS, grades.CLOSED, grades.CRASHED, grades.HUNG),
 )
-_GOOD = frozenset({grades.PASSES, grades.CONSTANT, grades.NO_WORSE, grades.TRANSPORT})
+_GOOD = frozenset(_RANK[: _RANK.index(grades.NOT_APPLICABLE)])
 MUCH = 0.05  # of a figure: less is no regression, whatever its interval
 
 
@@ -113,25 +113,30 @@ def read_before(path: Path, suite: EvaluationSuite, of: gates.Suite, subject: Ca
     Raises InputError.
     """
     text = gates.read_text(path)
-    results: list[dict[str, Any]] = []
-    figures: dict[tuple[str, str], tuple[float, float, float]] = {}
     try:
         table = json.loads(text)
         if table["suite"] != suite.name:
             raise WrongValue(quote_value(table["suite"]), f"a report of suite {suite.name}", file=path, key="suite")
-        for criterion in table["criteria"]:
-            for cell in criterion["cells"]:
-                key = str(criterion["id"]), str(cell["where"])
-                results.append(
-                    {"case": key[0], "control": subject.name, "place": key[1], "result": str(cell["grade"])}
-                    | {"checks": cell["checks"]}
-                )
-                if cell["value"] is not None:
-                    figures[key] = float(cell["value"]), float(cell["low"]), float(cell["high"])
-        before = gates.collect_results(path, results, of)
+        return collect_before(str(path), table, of, subject)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise Unreadable("this is not a report", "what dumbbell evaluate --format json writes", file=path) from None
-    return EarlierEvaluation(before, figures)
+
+
+def collect_before(name: str, table: Mapping[str, Any], of: gates.Suite, subject: Candidate) -> EarlierEvaluation:
+    """Return the grades and figures of a report as JSON has it, as if they were of `subject`; `name` is the report's.
+
+    Raises InputError for an unknown grade, and other errors if it is no report.
+    """
+    results: list[dict[str, Any]] = []
+    figures: dict[tuple[str, str], tuple[float, float, float]] = {}
+    for criterion in table["criteria"]:
+        for cell in criterion["cells"]:
+            key = str(criterion["id"]), str(cell["where"])
+            names = {"case": key[0], "control": subject.name, "place": key[1]}
+            results.append(names | {"result": str(cell["grade"]), "checks": cell["checks"]})
+            if cell["value"] is not None:
+                figures[key] = float(cell["value"]), float(cell["low"]), float(cell["high"])
+    return EarlierEvaluation(gates.collect_results(Path(name), results, of), figures)
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ class EarlierEvaluation:
                     now = (cell.value, cell.low, cell.high)
                     change = f"{_format_interval(before)} → {_format_interval(now)}"
                     title = found.suite.measures[one.criterion.measure].title
-                    lines.append(f"figure got worse: {one.criterion.id} {where}: {title} {change}")
+                    lines.append(f"figure got worse: {f'{one.criterion.id} {where}'.strip()}: {title} {change}")
         return lines
 
 
@@ -169,11 +174,13 @@ def _format_interval(values: tuple[float, float, float]) -> str:
 
 
 def find_gated_status(found: Evaluation, report: SuiteReport, gate: gates.Gate, fail: str) -> int:
-    """Return the exit status: 1 if something is bad that is not expected, 3 if nothing was judged, otherwise 0.
+    """Return the exit status: 1 if something bad is not expected or a yardstick failed, 3 if nothing is judged, else 0.
 
     A judge that cannot tell lacks a field of the trace: 3 as well, unless that is expected.
     """
-    if gate.failed:
+    ended = {grades.CLOSED, grades.CRASHED, grades.HUNG}
+    is_told = any(one.verdict.result in ended for one in report.results)
+    if gate.failed or (found.failed and not is_told):
         return 1
     judged = {one.id for one in found.suite.criteria if one.judge}
     lacks = any(

@@ -1,1 +1,0 @@
-"""A QUIC stack judged from outside: `dumbbell check stack`. The other suites are in `evaluate`."""
