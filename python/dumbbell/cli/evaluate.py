@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +20,10 @@ from dumbbell.cli.status import INTERRUPTED
 from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
+    from dumbbell.engines.base import Engine as RunEngine
+    from dumbbell.evaluate.comparison import Comparison
     from dumbbell.evaluate.evaluation import Evaluation
+    from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
@@ -49,6 +53,11 @@ Rates = Annotated[
 ]
 Rtts = Annotated[
     list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
+]
+Bars = Annotated[str | None, Option("--bars", metavar="FILE", help="Judge by these bars (TOML), by criterion.")]
+Against = Annotated[
+    str | None,
+    Option("--against", metavar="JSON|NAME", help="Show what changed from an earlier report, or from another subject."),
 ]
 Paths = tuple[tuple[int, ...], tuple[int, ...]]
 Listed = Annotated[bool, Option("--list", help="List the criteria of the suite with their sections, and exit.")]
@@ -82,13 +91,14 @@ def cc(
     junit: gate_options.Junit = None,
     github: gate_options.Github = False,
     keep: Keep = None,
+    bars: Bars = None,
+    against: Against = None,
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
     paths = _parse_paths(rate, rtt)
-    _evaluate(
-        "cc", name, suite, only, gating, paths, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine
-    )
+    others = _Others(bars, against, engine)
+    _evaluate("cc", name, suite, only, gating, others, paths, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 @evaluate.command()
@@ -110,10 +120,13 @@ def aqm(
     junit: gate_options.Junit = None,
     github: gate_options.Github = False,
     keep: Keep = None,
+    bars: Bars = None,
+    against: Against = None,
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    _evaluate("aqm", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine)
+    others = _Others(bars, against, engine)
+    _evaluate("aqm", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 @evaluate.command()
@@ -135,10 +148,13 @@ def media(
     junit: gate_options.Junit = None,
     github: gate_options.Github = False,
     keep: Keep = None,
+    bars: Bars = None,
+    against: Against = None,
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    _evaluate("media", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine)
+    others = _Others(bars, against, engine)
+    _evaluate("media", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
@@ -211,20 +227,20 @@ def _evaluate(
     suite_name: str,
     only: list[str] | None,
     gating: GateOptions,
+    others: _Others,
     paths: Paths = ((), ()),
     *,
     listed: bool,
     quick: bool,
     output: str,
     jobs: int | None,
-    engine: str,
 ) -> None:
-    from dumbbell.engines import find_engine
-    from dumbbell.evaluate.judging import EvaluationChoice, carry_out
+    from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.suite_file import KINDS, load_suite
 
     command = f"evaluate {kind}"
     gating.check(command)
+    others.check(gating, command)
     suite = load_suite(suite_name).select([one for names in only or [] for one in names.split(",")])
     if kind not in suite.kinds:
         allowed = f"a suite that evaluates {KINDS[kind]}"
@@ -232,21 +248,89 @@ def _evaluate(
     if any(paths) and not suite.grid.rates:
         raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
-        gating.refuse_with_list(command, rate=paths[0], rtt=paths[1], jobs=jobs)
+        gating.refuse_with_list(
+            command, rate=paths[0], rtt=paths[1], jobs=jobs, bars=others.bars, against=others.against
+        )
         print(_list_criteria(suite))
         return
+    suite = others.replace_bars(suite)
     subject = _read_subject(name, kind)
-    gate = EvaluationGate(suite, subject, [subject.name, *_list_names(kind)], gating)
+    other = others.read_subject(kind)
     results = f"{output}.duckdb"
-    other = find_engine(engine) if engine != "sim" else None
-    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=other)
+    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
+    if other is not None:
+        before = _carry_out(suite, other, results, choice, jobs)
+        earlier: str | None = f"{output}-against.json"
+        _write_report(before, str(earlier), command)
+    else:
+        earlier = others.against
+    gating = gating if earlier is None else replace(gating, baseline=earlier)
+    gate = EvaluationGate(suite, subject, [subject.name, *_list_names(kind)], gating)
+    found = _carry_out(suite, subject, results, choice, jobs)
+    compared = None if earlier is None else _compare(found, earlier, str(others.against))
+    line = shlex.join(["dumbbell", *sys.argv[1:]])
+    gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line, compared=compared)
+
+
+@dataclass(frozen=True)
+class _Others:
+    """Options that put others in the place of the suite's bars, or next to the subject."""
+
+    bars: str | None
+    against: str | None
+    engine: str
+
+    def check(self, gating: GateOptions, command: str) -> None:
+        for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
+            if value and self.against:
+                raise Conflict(f"--against and {name}", "one of them", command=command)
+
+    def find_engine(self) -> RunEngine | None:
+        """Return the engine that runs the scenes, unless it is the simulator. Raises InputError."""
+        from dumbbell.engines import find_engine
+
+        return None if self.engine == "sim" else find_engine(self.engine)
+
+    def replace_bars(self, suite: EvaluationSuite) -> EvaluationSuite:
+        """Return the suite with the bars of the file, if there is one. Raises InputError."""
+        from dumbbell.evaluate.other_bars import replace_bars
+
+        return suite if self.bars is None else replace_bars(suite, Path(self.bars))
+
+    def read_subject(self, kind: str) -> Candidate | None:
+        """Return another subject, if it is not a report to which the subject is compared. Raises InputError."""
+        if self.against is None or self.against.endswith(".json"):
+            return None
+        try:
+            return _read_subject(self.against, kind)
+        except InputError as error:
+            raise error.move_into(f"evaluate {kind}", "--against: ") from None
+
+
+def _carry_out(
+    suite: EvaluationSuite, subject: Candidate, results: str, choice: EvaluationChoice, jobs: int | None
+) -> Evaluation:
+    from dumbbell.evaluate.judging import carry_out
+
     progress = Progress("runs" if suite.used_scenes else "paths")
     found: Evaluation = carry_out(suite, subject, results, choice, jobs=jobs, progress=progress)
     if found.interrupted:
-        print(f"interrupted: {output}.duckdb keeps the finished runs; the same command continues", file=sys.stderr)
+        print(f"interrupted: {results} keeps the finished runs; the same command continues", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line)
+    return found
+
+
+def _write_report(found: Evaluation, path: str, command: str) -> None:
+    from dumbbell.evaluate.verdict_report import to_json
+    from dumbbell.writing import write_text
+
+    write_text(Path(path), to_json(found), "a name in a folder that exists", command=command)
+
+
+def _compare(found: Evaluation, earlier: str, name: str) -> Comparison:
+    from dumbbell.evaluate.comparison import compare_evaluations, read_cells
+
+    return compare_evaluations(found, read_cells(Path(earlier)), name)
 
 
 def _list_names(kind: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from dumbbell.words import format_count
 from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
+    from dumbbell.evaluate.comparison import Comparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
@@ -83,13 +84,23 @@ class EvaluationGate:
         self._expected = gate.read_expected(Path(known), self._of, self._names) if known else None
         self._before = gated.read_before(Path(baseline), self._suite, self._of, subject) if baseline else None
 
-    def finish(self, found: Evaluation, *, page: str, results: str, command: str, commands: str) -> None:
+    def finish(
+        self,
+        found: Evaluation,
+        *,
+        page: str,
+        results: str,
+        command: str,
+        commands: str,
+        compared: Comparison | None = None,
+    ) -> None:
         """Print the report, write page and files, and end with the status of the evaluation.
 
-        `command` is named by errors, and `commands` is the line that was typed.
+        `command` is named by errors, `commands` is the line that was typed, and `compared` what changed, to show it.
         """
         from dumbbell.evaluate import gate as gates
         from dumbbell.evaluate import gated, verdict_report
+        from dumbbell.evaluate.comparison import format_comparison
 
         options = self._options
         if self._subject is None:
@@ -99,13 +110,19 @@ class EvaluationGate:
         if self._before is not None:
             gate.figures += self._before.list_worse_figures(found)
         write_text(
-            Path(page), verdict_report.make_page(found, commands), "a name in a folder that exists", command=command
+            Path(page),
+            verdict_report.make_page(found, commands, compared),
+            "a name in a folder that exists",
+            command=command,
         )
         others: dict[str, Any] = {}
         lines: list[str] = []
         if options.known or options.baseline:
             others["gate"] = gates.to_json(gate)
-            lines = ["", *(gate.to_lines() or [f"nothing differs from {options.known or options.baseline}"])]
+            if compared is not None:
+                others["against"] = [asdict(one) | {"change": one.word} for one in compared.list_changed()]
+            shown = gate.to_lines() or [f"nothing differs from {options.known or options.baseline}"]
+            lines = ["", *(shown if compared is None else [format_comparison(compared, found.subject.name)])]
         if options.form == "json":
             print(verdict_report.to_json(found, **others))
         else:

@@ -120,6 +120,8 @@ class Criterion:
     judge: str = ""
     """The judge that gives the grade in place of a measure and bars, such as `bbr.probe-rtt`."""
     needs: TraceNeeds = field(default_factory=TraceNeeds)
+    origin: str = ""
+    """Where its bars come from, if they are not the suite's."""
 
     @property
     def bars(self) -> list[CriterionBar]:
@@ -380,13 +382,13 @@ class SuiteReader:
             says=self._read_text(f"{key}.says", table["says"]),
             scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
             measure=check_name(f"{key}.measure", table["measure"], list(measures)),
+            passes=bars["passes"],
+            level=bars["level"],
+            fails=bars["fails"],
             no_data=self._read_text(f"{key}.no_data", table.get("no_data", "")),
             note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
             harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
-            passes=bars["passes"],
-            level=bars["level"],
-            fails=bars["fails"],
         )
 
     def _read_judged(self, key: str, value: Any, paragraphs: Mapping[str, Paragraph]) -> Criterion:

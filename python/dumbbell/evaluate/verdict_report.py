@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment
 
@@ -18,6 +18,9 @@ from dumbbell.evaluate.plan import ScenePlace
 from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.comparison import Comparison
 
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
 _PAGE = Path(__file__).with_name("page.html")
@@ -177,7 +180,8 @@ def _format_bars(found: Evaluation) -> str:
             continue
         bars = [("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails)]
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
-        lines.append(f"- {one.criterion.id}: {said}.")
+        origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
+        lines.append(f"- {one.criterion.id}: {said}{origin}.")
     return "\n".join(["Grades, words and bars:", *lines])
 
 
@@ -231,6 +235,7 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "says": one.criterion.says,
         "grade": one.grade,
         "bars": {name: bar.text for name, bar in bars.items() if bar is not None},
+        "origin": one.criterion.origin,
         "cells": [
             {
                 "place": found.plan.labels[place],
@@ -257,7 +262,7 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def make_page(found: Evaluation, command: str) -> str:
+def make_page(found: Evaluation, command: str, compared: Comparison | None = None) -> str:
     """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         _PAGE.read_text(encoding="utf-8")
@@ -279,6 +284,8 @@ def make_page(found: Evaluation, command: str) -> str:
         grades=[(grade, name_grade(grade), meaning) for grade, meaning in _list_grades(found)],
         failed=found.failed,
         has_harm=bool(found.harm),
+        compared=compared,
+        changed=compared.list_changed() if compared else [],
     )
 
 
