@@ -142,6 +142,8 @@ class Seeds:
     quick: int = 5
     first: int = 10
     most: int = 40
+    after: int = 0
+    """The seed after which they begin."""
 
 
 @dataclass(frozen=True)
