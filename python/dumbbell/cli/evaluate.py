@@ -21,7 +21,7 @@ from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
     from dumbbell.engines.base import Engine as RunEngine
-    from dumbbell.evaluate.comparison import Comparison
+    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.plan import Candidate
@@ -327,7 +327,7 @@ def _write_report(found: Evaluation, path: str, command: str) -> None:
     write_text(Path(path), to_json(found), "a name in a folder that exists", command=command)
 
 
-def _compare(found: Evaluation, earlier: str, name: str) -> Comparison:
+def _compare(found: Evaluation, earlier: str, name: str) -> EvaluationComparison:
     from dumbbell.evaluate.comparison import compare_evaluations, read_cells
 
     return compare_evaluations(found, read_cells(Path(earlier)), name)

@@ -18,7 +18,7 @@ from dumbbell.words import format_count
 from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.comparison import Comparison
+    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
@@ -92,7 +92,7 @@ class EvaluationGate:
         results: str,
         command: str,
         commands: str,
-        compared: Comparison | None = None,
+        compared: EvaluationComparison | None = None,
     ) -> None:
         """Print the report, write page and files, and end with the status of the evaluation.
 

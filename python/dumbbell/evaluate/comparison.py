@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.gated import MUCH
-from dumbbell.evaluate.grade import NOT_APPLICABLE, is_bad, rank
+from dumbbell.evaluate.grade import MUCH, NOT_APPLICABLE, is_bad, rank
 from dumbbell.evaluate.judged_report import format_where
 from dumbbell.evaluate.plan import ScenePlace
 from dumbbell.results.tables import align_table
@@ -49,7 +48,7 @@ class CellChange:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EvaluationComparison:
     """What changed from another evaluation to this one."""
 
     other: str
@@ -80,7 +79,9 @@ def read_cells(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return {(one["id"], cell["where"]): cell for one in found["criteria"] for cell in one["cells"]}
 
 
-def compare_evaluations(found: Evaluation, other: Mapping[tuple[str, str], Mapping[str, Any]], name: str) -> Comparison:
+def compare_evaluations(
+    found: Evaluation, other: Mapping[tuple[str, str], Mapping[str, Any]], name: str
+) -> EvaluationComparison:
     """Return what changed from another evaluation of the same suite, whose cells are `other`."""
     changes, new = [], 0
     for one in found.verdicts:
@@ -90,7 +91,7 @@ def compare_evaluations(found: Evaluation, other: Mapping[tuple[str, str], Mappi
                 new += 1
             else:
                 changes.append(_compare_cell(found, one, place, before))
-    return Comparison(name, tuple(changes), new)
+    return EvaluationComparison(name, tuple(changes), new)
 
 
 def _read_figures(cell: Mapping[str, Any]) -> Figures:
@@ -126,7 +127,7 @@ def _format_figure(value: float, low: float, high: float) -> str:
     return format_measured(value) + (f" ({format_measured(low)} to {format_measured(high)})" if low != high else "")
 
 
-def format_comparison(found: Comparison, subject: str) -> str:
+def format_comparison(found: EvaluationComparison, subject: str) -> str:
     """Return a sentence and a table of the cells that changed, the worst first, and the commands of those."""
     if not (changed := found.list_changed()):
         return found.describe()

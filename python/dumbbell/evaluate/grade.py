@@ -32,6 +32,7 @@ GRADES = {
 GOOD = (PASSES, NO_WORSE)
 ORDER = (NOT_APPLICABLE, PASSES, CONSTANT, NO_WORSE, TRANSPORT, CANNOT_TELL, WORSE, FAILS, CRASHED, HUNG)
 _HANGS = "the plugin hangs"  # what the process of a run says of one
+MUCH = 0.05  # of a figure: less is no change, whatever its interval
 _DRAWS = 400  # resamples of the seeds of a cell
 Values = Mapping[int, npt.NDArray[np.float64]]
 """Measured values of the run of each seed."""

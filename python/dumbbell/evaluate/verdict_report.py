@@ -6,11 +6,12 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment
 
 from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.comparison import EvaluationComparison
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.judged_report import convert_judgement, format_judgements, format_where
@@ -18,9 +19,6 @@ from dumbbell.evaluate.plan import ScenePlace
 from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
-
-if TYPE_CHECKING:
-    from dumbbell.evaluate.comparison import Comparison
 
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
 _PAGE = Path(__file__).with_name("page.html")
@@ -262,7 +260,7 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def make_page(found: Evaluation, command: str, compared: Comparison | None = None) -> str:
+def make_page(found: Evaluation, command: str, compared: EvaluationComparison | None = None) -> str:
     """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         _PAGE.read_text(encoding="utf-8")
