@@ -519,8 +519,9 @@ def test_queues_get_the_grades_that_are_known(tmp_path: Path) -> None:
 class _Refusing(Simulator):
     """The simulator, but it refuses deep buffers."""
 
-    def prepare(self, experiments: list[Experiment]) -> list[str]:
-        for one in experiments:
+    @staticmethod
+    def prepare(_experiments: list[Experiment]) -> list[str]:
+        for one in _experiments:
             if any(cell.matrix["bottleneck.buffer"] == "8bdp" for cell in one.make_cells()):
                 raise Unfit("it is too deep", "a shallow one", file=one.file, key="bottleneck.buffer")
         return []

@@ -150,7 +150,13 @@ def test_every_algorithm_has_a_page() -> None:
         assert "```math" in text, f"{name}: no equation"
         for key in one.params:
             assert f"`{key}`" in text, f"{name}: no {key}"
-        for section in ("Parameters", "As it is implemented", "Agreement with references", "Evaluation", "Experiments that use it"):
+        for section in (
+            "Parameters",
+            "As it is implemented",
+            "Agreement with references",
+            "Evaluation",
+            "Experiments that use it",
+        ):
             assert f"## {section}" in text
         assert f"({name}.md)" in text_of("algorithms/index.md")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,10 +21,12 @@ from dumbbell.cli.status import INTERRUPTED
 from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.comparison import Comparison
+    from dumbbell.engines.base import Engine as RunEngine
+    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.plan import Candidate
+    from dumbbell.evaluate.suite_file import EvaluationSuite
 
 _ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
@@ -96,9 +98,8 @@ def cc(
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
     paths = _parse_paths(rate, rtt)
-    _evaluate(
-        "cc", name, suite, only, gating, paths, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine
-    )
+    others = _Others(bars, against, engine)
+    _evaluate("cc", name, suite, only, gating, others, paths, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 @evaluate.command()
@@ -125,7 +126,8 @@ def aqm(
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    _evaluate("aqm", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine)
+    others = _Others(bars, against, engine)
+    _evaluate("aqm", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 @evaluate.command()
@@ -152,7 +154,8 @@ def media(
     listed: Listed = False,
 ) -> None:
     gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    _evaluate("media", name, suite, only, gating, listed=listed, quick=quick, output=output, jobs=jobs, engine=engine)
+    others = _Others(bars, against, engine)
+    _evaluate("media", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
 
 
 cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
@@ -225,9 +228,7 @@ def _evaluate(
     quick: bool,
     output: str,
     jobs: int | None,
-    engine: str,
 ) -> None:
-    from dumbbell.engines import find_engine
     from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.suite_file import KINDS, load_suite
 
@@ -241,14 +242,16 @@ def _evaluate(
     if any(paths) and not suite.grid.rates:
         raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
-        gating.refuse_with_list(command, rate=paths[0], rtt=paths[1], jobs=jobs, **asdict(others))
+        gating.refuse_with_list(
+            command, rate=paths[0], rtt=paths[1], jobs=jobs, bars=others.bars, against=others.against
+        )
         print(list_criteria(suite, markdown=gating.form == "markdown"))
         return
     suite = others.replace_bars(suite)
     subject = _read_subject(name, kind)
     other = others.read_subject(kind)
     results = f"{output}.duckdb"
-    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None)
+    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
     if other is not None:
         before = _carry_out(suite, other, results, choice, jobs)
         earlier: str | None = f"{output}-against.json"
@@ -256,7 +259,7 @@ def _evaluate(
     else:
         earlier = others.against
     gating = gating if earlier is None else replace(gating, baseline=earlier)
-    gate = EvaluationGate(suite, subject, [subject.name, *_list_names(kind)], gating)
+    gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
     found = _carry_out(suite, subject, results, choice, jobs)
     compared = None if earlier is None else _compare(found, earlier, str(others.against))
     line = shlex.join(["dumbbell", *sys.argv[1:]])
@@ -269,11 +272,18 @@ class _Others:
 
     bars: str | None
     against: str | None
+    engine: str
 
     def check(self, gating: GateOptions, command: str) -> None:
         for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
             if value and self.against:
                 raise Conflict(f"--against and {name}", "one of them", command=command)
+
+    def find_engine(self) -> RunEngine | None:
+        """Return the engine that runs the scenes, unless it is the simulator. Raises InputError."""
+        from dumbbell.engines import find_engine
+
+        return None if self.engine == "sim" else find_engine(self.engine)
 
     def replace_bars(self, suite: EvaluationSuite) -> EvaluationSuite:
         """Return the suite with the bars of the file, if there is one. Raises InputError."""
@@ -311,7 +321,7 @@ def _write_report(found: Evaluation, path: str, command: str) -> None:
     write_text(Path(path), to_json(found), "a name in a folder that exists", command=command)
 
 
-def _compare(found: Evaluation, earlier: str, name: str) -> Comparison:
+def _compare(found: Evaluation, earlier: str, name: str) -> EvaluationComparison:
     from dumbbell.evaluate.comparison import compare_evaluations, read_cells
 
     return compare_evaluations(found, read_cells(Path(earlier)), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from dumbbell.words import format_count
 from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
+    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
@@ -92,14 +93,16 @@ class EvaluationGate:
         command: str,
         commands: str,
         other: Evaluation | None = None,
+        compared: EvaluationComparison | None = None,
     ) -> None:
         """Print the report, write page and files, and end with the status of the evaluation.
 
-        `command` is named by errors, and `commands` is the line that was typed. With `other` only that counts in which
-        the evaluation is worse than this one.
+        `command` is named by errors, `commands` is the line that was typed, and `compared` what changed, to show it.
+        With `other` only that counts in which the evaluation is worse than this one.
         """
         from dumbbell.evaluate import evaluation_gate, verdict_report
         from dumbbell.evaluate import gate as gates
+        from dumbbell.evaluate.comparison import format_comparison
 
         options = self._options
         if self._subject is None:
@@ -112,14 +115,20 @@ class EvaluationGate:
         if self._before is not None:
             gate.figures += self._before.list_worse_figures(found)
         write_text(
-            Path(page), verdict_report.make_page(found, commands), "a name in a folder that exists", command=command
+            Path(page),
+            verdict_report.make_page(found, commands, compared),
+            "a name in a folder that exists",
+            command=command,
         )
         others: dict[str, Any] = {}
         lines: list[str] = []
         if self._expected is not None or self._before is not None:
             before = options.known or options.baseline or (other.subject.name if other is not None else "")
             others["gate"] = gates.to_json(gate)
-            lines = ["", *(gate.to_lines() or [f"nothing differs from {before}"])]
+            if compared is not None:
+                others["against"] = [asdict(one) | {"change": one.word} for one in compared.list_changed()]
+            shown = gate.to_lines() or [f"nothing differs from {before}"]
+            lines = ["", *(shown if compared is None else [format_comparison(compared, found.subject.name)])]
         if options.form == "json":
             print(verdict_report.to_json(found, **others))
         else:

@@ -13,6 +13,7 @@ from dumbbell.errors import InputError, Unreadable, WrongValue, quote_value
 from dumbbell.evaluate import gate as gates
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, SuiteReport
+from dumbbell.evaluate.comparison import find_direction
 from dumbbell.evaluate.evaluation import Evaluation, Verdict, find_status
 from dumbbell.evaluate.plan import Candidate, ScenePlace, format_where, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
@@ -27,7 +28,6 @@ _RANK = (
     *(grades.WORSE, grades.FAILS, grades.CLOSED, grades.CRASHED, grades.HUNG),
 )
 _GOOD = frozenset(_RANK[: _RANK.index(grades.NOT_APPLICABLE)])
-MUCH = 0.05  # of a figure: less is no regression, whatever its interval
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class EarlierEvaluation:
     figures: Mapping[tuple[str, str], tuple[float, float, float]]
 
     def list_worse_figures(self, found: Evaluation) -> list[str]:
-        """Return the figures that got worse in words: by more than `MUCH`, and beyond both intervals."""
+        """Return the figures that got worse in words: by more than `grade.MUCH`, and beyond both intervals."""
         lines = []
         for one in found.verdicts:
             for place, cell in one.cells.items():
@@ -155,13 +155,8 @@ class EarlierEvaluation:
                 before = self.figures.get((one.criterion.id, where))
                 if before is None or cell.judged is not None or cell.value != cell.value:
                     continue
-                is_worse = (
-                    cell.low > before[2] and cell.value > before[0] + MUCH * abs(before[0])
-                    if one.criterion.bars[0].is_upper
-                    else cell.high < before[1] and cell.value < before[0] - MUCH * abs(before[0])
-                )
-                if is_worse:
-                    now = (cell.value, cell.low, cell.high)
+                now = (cell.value, cell.low, cell.high)
+                if find_direction(before, now, is_less_better=one.criterion.bars[0].is_upper) > 0:
                     change = f"{_format_interval(before)} → {_format_interval(now)}"
                     title = found.suite.measures[one.criterion.measure].title
                     lines.append(f"figure got worse: {f'{one.criterion.id} {where}'.strip()}: {title} {change}")

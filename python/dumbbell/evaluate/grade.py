@@ -40,6 +40,7 @@ ORDER = (
     *(WORSE, FAILS, CLOSED, CRASHED, HUNG),
 )
 _HANGS = "the plugin hangs"  # what the process of a run says of one
+MUCH = 0.05  # of a figure: less is no change, whatever its interval
 _DRAWS = 400  # resamples of the seeds of a cell
 Values = Mapping[int, npt.NDArray[np.float64]]
 """Measured values of the run of each seed."""

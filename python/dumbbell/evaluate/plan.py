@@ -142,7 +142,7 @@ def make_plan(
     only: Collection[ScenePlace] | None = None,
     engine: Engine | None = None,
 ) -> Plan:
-    """Return the runs of all scenes, or of the places `only`, with seeds from 1 to `seeds`. Raises InputError.
+    """Return the runs of all scenes, or of the places `only`, with `seeds` seeds. Raises InputError.
 
     The first candidate is the subject.
     """
@@ -161,7 +161,7 @@ def make_plan(
 def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, seeds: int) -> Experiment:
     """Return the experiment of a scene with a candidate in the subject's place."""
     table = read_toml(scene.file, "the experiment file of a scene (TOML)")
-    table["seeds"] = list(range(1, seeds + 1))
+    table["seeds"] = list(range(suite.seeds.after + 1, suite.seeds.after + seeds + 1))
     for key, value in list_subject_settings(suite, scene, who):
         try:
             keys.set_path(table, keys.parse_path(key), copy.deepcopy(value))
@@ -175,7 +175,7 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
 def make_victim_plan(
     suite: EvaluationSuite, scenes: Sequence[SuiteScene], who: Candidate, seeds: int, beside: Plan
 ) -> Plan:
-    """Return the runs of a plan's places without the subject `who`, with seeds from 1 to `seeds`. Raises InputError."""
+    """Return the runs of a plan's places without the subject `who`, with `seeds` seeds. Raises InputError."""
     plan = Plan(beside.engine)
     for scene in scenes:
         experiment = _make_experiment(suite, scene, who, seeds)

@@ -125,6 +125,8 @@ class Criterion:
     judge: str = ""
     """The judge that gives the grade in place of a measure and bars, such as `bbr.probe-rtt`."""
     needs: TraceNeeds = field(default_factory=TraceNeeds)
+    origin: str = ""
+    """Where its bars come from, if they are not the suite's."""
 
     @property
     def bars(self) -> list[CriterionBar]:
@@ -145,6 +147,8 @@ class Seeds:
     quick: int = 5
     first: int = 10
     most: int = 40
+    after: int = 0
+    """The seed after which they begin."""
 
 
 @dataclass(frozen=True)
@@ -389,15 +393,15 @@ class SuiteReader:
             says=self._read_text(f"{key}.says", table["says"]),
             scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
             measure=check_name(f"{key}.measure", table["measure"], list(measures)),
+            passes=bars["passes"],
+            level=bars["level"],
+            fails=bars["fails"],
             no_data=self._read_text(f"{key}.no_data", table.get("no_data", "")),
             note=self._read_text(f"{key}.note", table.get("note", "")),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
             harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
             source=self._read_text(f"{key}.source", table.get("source", "")),
             only=self._read_text(f"{key}.only", table.get("only", "")),
-            passes=bars["passes"],
-            level=bars["level"],
-            fails=bars["fails"],
         )
 
     def _read_judged(self, key: str, value: Any, paragraphs: Mapping[str, Paragraph]) -> Criterion:

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment
 
 from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.comparison import EvaluationComparison
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.judged_report import convert_judgement, format_judgements
@@ -29,17 +30,9 @@ def describe_setup(found: Evaluation) -> str:
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({place for one in found.verdicts for place in one.cells})
     kind = "the quick part of " if found.quick else ""
-<<<<<<< HEAD
     yardsticks = found.suite.yardsticks
     plural = "yardsticks" if len(yardsticks) > 1 else "yardstick"
     beside = f", with {join_words(yardsticks)} as {plural}" if yardsticks else ""
-=======
-    beside = (
-        f", with {join_words(found.suite.yardsticks)} as yardstick{'s' * (len(found.suite.yardsticks) > 1)}"
-        if found.suite.yardsticks
-        else ""
-    )
->>>>>>> a9dc52ff
     each = "" if seeds == [1] * len(seeds) else f" with {spread} seeds each"
     runs = f", {format_count(found.runs, 'run')}" if found.runs else ""
     return f"{found.subject.name} in {kind}suite {found.suite.name}{beside}: {format_count(cells, 'cell')}{each}{runs}."
@@ -187,7 +180,8 @@ def _format_bars(found: Evaluation) -> str:
             continue
         bars = [("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails)]
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
-        lines.append(f"- {one.criterion.id}: {said}.")
+        origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
+        lines.append(f"- {one.criterion.id}: {said}{origin}.")
     return "\n".join(["Grades, words and bars:", *lines])
 
 
@@ -241,6 +235,7 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "says": one.criterion.says,
         "grade": one.grade,
         "bars": {name: bar.text for name, bar in bars.items() if bar is not None},
+        "origin": one.criterion.origin,
         "cells": [
             {
                 "place": found.plan.labels[place],
@@ -267,7 +262,7 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def make_page(found: Evaluation, command: str) -> str:
+def make_page(found: Evaluation, command: str, compared: EvaluationComparison | None = None) -> str:
     """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         _PAGE.read_text(encoding="utf-8")
@@ -289,6 +284,8 @@ def make_page(found: Evaluation, command: str) -> str:
         grades=[(grade, name_grade(grade), meaning) for grade, meaning in _list_grades(found)],
         failed=found.failed,
         has_harm=bool(found.harm),
+        compared=compared,
+        changed=compared.list_changed() if compared else [],
     )
 
 

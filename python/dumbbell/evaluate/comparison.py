@@ -1,0 +1,138 @@
+"""An evaluation against another one: of another subject, or an earlier one that was written as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.grade import MUCH, NOT_APPLICABLE, is_bad, rank
+from dumbbell.evaluate.plan import ScenePlace, format_where
+from dumbbell.results.tables import align_table
+from dumbbell.words import format_count, format_measured
+
+Figures = tuple[float, float, float]
+"""A value and its interval."""
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """A cell in both evaluations: grades and figures, there and here, and whether they got better or worse."""
+
+    criterion: str
+    place: str
+    grades: tuple[str, str]
+    figures: tuple[str, str]
+    figure: int
+    """1 if the figure got worse, -1 if it got better, 0 if its intervals overlap."""
+    command: str
+
+    @property
+    def direction(self) -> int:
+        """1 if the grade or the figure got worse, -1 if one got better and none worse, 0 if nothing changed."""
+        before, now = self.grades
+        if self.figure > 0 or (is_bad(now) and rank(now) > rank(before)):
+            return 1
+        improved = is_bad(before) and rank(now) < rank(before) and now != NOT_APPLICABLE
+        return -1 if self.figure < 0 or improved else 0
+
+    @property
+    def word(self) -> str:
+        """The direction as a word."""
+        return {1: "worse", -1: "better"}.get(self.direction, "the same")
+
+
+@dataclass(frozen=True)
+class EvaluationComparison:
+    """What changed from another evaluation to this one."""
+
+    other: str
+    changes: tuple[CellChange, ...]
+    new: int
+    """Cells that the other evaluation does not have."""
+
+    @property
+    def regressions(self) -> list[CellChange]:
+        """The cells that got worse."""
+        return [one for one in self.changes if one.direction > 0]
+
+    def list_changed(self) -> list[CellChange]:
+        """Return the cells that changed, those that got worse first."""
+        return sorted((one for one in self.changes if one.direction), key=lambda one: -one.direction)
+
+    def describe(self) -> str:
+        """Return how many cells changed, in one sentence."""
+        better = sum(one.direction < 0 for one in self.changes)
+        same = len(self.changes) - better - len(self.regressions)
+        new = f", {format_count(self.new, 'cell')} only here" if self.new else ""
+        return f"Against {self.other}: {len(self.regressions)} worse, {better} better, {same} the same{new}."
+
+
+def read_cells(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the cells of a report that the gate has read, by criterion and place."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return {(one["id"], cell["where"]): cell for one in found["criteria"] for cell in one["cells"]}
+
+
+def compare_evaluations(
+    found: Evaluation, other: Mapping[tuple[str, str], Mapping[str, Any]], name: str
+) -> EvaluationComparison:
+    """Return what changed from another evaluation of the same suite, whose cells are `other`."""
+    changes, new = [], 0
+    for one in found.verdicts:
+        for place in one.cells:
+            before = other.get((one.criterion.id, format_where(found.plan.labels[place])))
+            if before is None:
+                new += 1
+            else:
+                changes.append(_compare_cell(found, one, place, before))
+    return EvaluationComparison(name, tuple(changes), new)
+
+
+def _read_figures(cell: Mapping[str, Any]) -> Figures:
+    value, low, high = (math.nan if cell[name] is None else float(cell[name]) for name in ("value", "low", "high"))
+    return value, low, high
+
+
+def _compare_cell(found: Evaluation, one: Verdict, place: ScenePlace, before: Mapping[str, Any]) -> CellChange:
+    cell = one.cells[place]
+    now, then = (cell.value, cell.low, cell.high), _read_figures(before)
+    return CellChange(
+        one.criterion.id,
+        found.format_place(place),
+        (str(before["grade"]), one.decide_grade(place)),
+        (_format_figure(*then), _format_figure(*now)),
+        find_direction(then, now, is_less_better=one.criterion.bars[0].is_upper) if one.criterion.bars else 0,
+        found.plan.commands[place],
+    )
+
+
+def find_direction(before: Figures, now: Figures, *, is_less_better: bool) -> int:
+    """Return 1 if a figure got worse, -1 if it got better, 0 if not by more than `MUCH` and beyond both intervals."""
+    difference = now[0] - before[0]
+    apart = now[1] > before[2] or now[2] < before[1]
+    if not apart or math.isnan(difference) or abs(difference) <= MUCH * abs(before[0]):
+        return 0
+    return 1 if (difference > 0) == is_less_better else -1
+
+
+def _format_figure(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return "no data"
+    return format_measured(value) + (f" ({format_measured(low)} to {format_measured(high)})" if low != high else "")
+
+
+def format_comparison(found: EvaluationComparison, subject: str) -> str:
+    """Return a sentence and a table of the cells that changed, the worst first, and the commands of those."""
+    if not (changed := found.list_changed()):
+        return found.describe()
+    header = ["criterion", "cell", "change", f"grade of {found.other}", f"of {subject}", found.other, subject]
+    rows = [[one.criterion, one.place or "the only one", one.word, *one.grades, *one.figures] for one in changed]
+    table = align_table(header, rows, words=tuple(range(5)))
+    commands = [f"{one.criterion}: {one.command}" for one in found.regressions]
+    parts = [found.describe(), table, "\n".join(["To repeat what got worse:", *commands]) if commands else ""]
+    return "\n\n".join(filter(None, parts))

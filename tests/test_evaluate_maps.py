@@ -1,0 +1,77 @@
+"""Maps of cells on the page of an evaluation."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.grade import CellGrade
+from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
+from dumbbell.evaluate.suite_file import load_suite
+from dumbbell.evaluate.verdict_maps import draw_verdict_map
+from dumbbell.evaluate.verdict_report import make_page
+from test_evaluate import SCENE, SUITE
+
+TWO_AXES = '"bottleneck.buffer, flows[0].base_rtt" = [["1bdp", "10ms"], ["4bdp", "20ms"], ["8bdp", "40ms"]]\n'
+
+
+def make_evaluation(folder: Path, matrix: str) -> Evaluation:
+    """An evaluation of the first criterion without runs: the value of a cell is the sum of its position, all pass."""
+    (folder / "short.toml").write_text(SCENE.partition("[matrix]")[0] + "[matrix]\n" + matrix)
+    (folder / "suite.toml").write_text(SUITE.replace('quick = { "bottleneck.buffer" = [1] }', ""))
+    suite = load_suite(str(folder)).select(["loss"])
+    subject = Candidate("reno", "reno")
+    plan = make_plan(suite, [subject], 2)
+    cells = {
+        place: CellGrade(grades.PASSES, float(sum(place.position)), 0, 9, {"cubic": 1.0}, 2, sure=True)
+        for place in plan.labels
+    }
+    return Evaluation(suite, subject, (Verdict(suite.criteria[0], cells),), plan, 2)
+
+
+def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
+    found = make_evaluation(tmp_path, TWO_AXES + '"hosts.ecn" = [true, false]\n')
+    made = draw_verdict_map(found, found.verdicts[0])
+    assert made is not None and made.columns == "hosts.ecn"
+    assert made.rows == "bottleneck.buffer, flows[0].base_rtt"
+    texts = re.findall(r">([^<>\n]+)(?:<title|</text>)", made.svg)
+    assert texts[:5] == ["1bdp, 10ms", "4bdp, 20ms", "8bdp, 40ms", "true", "false"]
+    assert texts[5:] == ["0", "1", "1", "2", "2", "3"]  # row by row, the sums of positions
+    assert made.svg.count('<rect class="passes"') == 6 and "dumbbell run" in made.svg
+    page = make_page(found, "dumbbell evaluate cc reno")
+    places = re.findall(r'href="#(loss-[\d-]+)"', page)
+    assert len(places) == 6 and all(f'<tr id="{one}">' in page for one in places)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        TWO_AXES,
+        TWO_AXES + '"hosts.ecn" = [true]\n',  # an axis of one value is none
+        TWO_AXES + '"hosts.ecn" = [true, false]\n"bottleneck.rate" = ["5Mbit", "10Mbit"]\n',
+    ],
+)
+def test_other_numbers_of_axes_have_no_map(matrix: str, tmp_path: Path) -> None:
+    found = make_evaluation(tmp_path, matrix)
+    assert draw_verdict_map(found, found.verdicts[0]) is None
+
+
+def test_a_map_keeps_missing_cells_and_values_apart(tmp_path: Path) -> None:
+    found = make_evaluation(tmp_path, TWO_AXES + '"hosts.ecn" = [true, false]\n')
+    verdict = found.verdicts[0]
+    nothing = CellGrade(grades.CANNOT_TELL, float("nan"), 0, 0, {}, 0, sure=True)
+    cells = {**verdict.cells, ScenePlace("short", (0, 0)): nothing}
+    del cells[ScenePlace("short", (2, 1))]
+    made = draw_verdict_map(found, Verdict(verdict.criterion, cells))
+    assert made is not None and made.svg.count("<rect") == 5
+    assert '<rect class="cannot-tell"' in made.svg and ">-</text>" in made.svg
+
+
+def test_names_of_settings_are_escaped(tmp_path: Path) -> None:
+    matrix = '"setting, bottleneck.buffer" = [["<b>a</b>", "1bdp"], ["b & c", "2bdp"]]\n"hosts.ecn" = [true, false]\n'
+    found = make_evaluation(tmp_path, matrix)
+    made = draw_verdict_map(found, found.verdicts[0])
+    assert made is not None and "setting" in (made.rows, made.columns)
+    assert "&lt;b&gt;a&lt;/b&gt;" in made.svg and "<b>" not in make_page(found, "")
