@@ -332,7 +332,7 @@ fn case_5_6_a_video_beside_reno_has_its_share_of_a_queue_of_300_ms_once_it_has_l
         }
         let video = journal.goodput(settled, 299.0);
         assert!(is_fair(&[video, reno]), "seed {seed}, from {settled} s on: {video} {reno}");
-        // Its delays between the shortest and the longest queue, 0 and 190 ms more than the least that it knows, are 26.4 ms when they are warped: (50^2 / 2 + 5000 (1 - exp(-1.4))) / 190, and
+        // Delays between the shortest and the longest queue, 0 and 190 ms more than the least that it knows, are 26.4 ms when they are warped: (50^2 / 2 + 5000 (1 - exp(-1.4))) / 190, and
         // 10 * 1.5 / 26.4 = 0.57 Mbit/s. Losses cost a little more
         let equilibrium = 10e-3 * MOST / (journal.mean_signal(settled, 299.0) * 1e-3);
         assert!(
