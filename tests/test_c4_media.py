@@ -10,10 +10,13 @@ import dumbbell
 PUBLISHED = {"10 Mbit/s": ((6, 82), (7, 53), (13, 86)), "100 Mbit/s": ((1, 14), (1, 4), (1, 4))}
 
 
+Delays = dict[tuple[str, bool], list[list[float]]]
+
+
 @pytest.fixture(scope="module")
-def found():
+def found() -> Delays:
     """Queueing delays by link, by whether audio is behind the frames of its instant, and by stream."""
-    delays = {}
+    delays: Delays = {}
     results = dumbbell.run(dumbbell.load("traffic/c4-media"))
     settings = {key: json.loads(values) for key, values in results.runs.select("key", "matrix").iter_rows()}
     for row in results.frame("apps").filter(direction="down").iter_rows(named=True):
@@ -25,7 +28,7 @@ def found():
     return delays
 
 
-def test_delays_over_10_mbit_are_those_that_c4_publishes(found):
+def test_delays_over_10_mbit_are_those_that_c4_publishes(found: Delays) -> None:
     for stream, published in zip(found["10 Mbit/s", True], PUBLISHED["10 Mbit/s"], strict=True):
         assert stream == pytest.approx(published, rel=0.2)
     # audio ahead of the frames of its instant waits less in the mean: a fifth of its packets come with a frame
@@ -33,7 +36,7 @@ def test_delays_over_10_mbit_are_those_that_c4_publishes(found):
     assert audio[0] < 0.65 * PUBLISHED["10 Mbit/s"][0][0]
 
 
-def test_the_link_gives_the_delays_by_hand(found):
+def test_the_link_gives_the_delays_by_hand(found: Delays) -> None:
     # a byte takes 8 / 9.53674 us; parts of 1400 B of a frame have 54 B more
     ms = 8 / 9.53674 / 1e3
     low, mid = (frame + 54 * -(-frame // 1400) for frame in (37_500, 62_500))
@@ -46,7 +49,7 @@ def test_the_link_gives_the_delays_by_hand(found):
     assert found["100 Mbit/s", True][2][1] == pytest.approx((low + mid) * ms / 10, abs=0.01)
 
 
-def test_delays_over_100_mbit_are_shorter_than_those_that_c4_publishes(found):
+def test_delays_over_100_mbit_are_shorter_than_those_that_c4_publishes(found: Delays) -> None:
     audio, low, mid = found["100 Mbit/s", True]
     assert low[1] == pytest.approx(4, rel=0.2)
     assert all(stream[0] < 1.5 for stream in (audio, low, mid))
