@@ -1,5 +1,6 @@
 """Plugins: what they need to be loaded, what they may do, and how what they must not do is told."""
 
+import json
 import re
 import shutil
 import signal
@@ -23,7 +24,7 @@ BUILD = {
     "c": "cc -std=c11 -O1 -shared -fPIC",
     "rust": "rustc --edition 2021 --crate-type cdylib -C panic=abort -C opt-level=0",
 }
-NAMES = {"queue": "step-mark", "control": "two-aimd", "stack": "one-window"}
+NAMES = {"queue": "step-mark", "control": "two-aimd", "media": "by-delay", "stack": "one-window"}
 
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -58,6 +59,10 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str],
 
 
 def table(kind: str, plugin: Path | str, **more: Any) -> dict[str, Any]:
+    if kind == "media":
+        video = {"name": "video", "source": "statistical", "control": {"plugin": str(plugin)} | more}
+        link = {"rate": "1Mbit", "aqm": "codel"}
+        return {"duration": "5s", "bottleneck": link, "app": [{"kind": video, "base_rtt": "20ms"}]}
     aqm, cc = (
         ({"plugin": str(plugin)} | more, "cubic") if kind == "queue" else ("codel", {"plugin": str(plugin)} | more)
     )
@@ -73,11 +78,15 @@ def test_all_languages_make_the_same_run(kind: str, libraries: dict[tuple[str, s
         path = libraries[kind, language]
         trust.trust(path.parent)
         found = dumbbell.run(table(kind, path))
-        flows = found.flows
-        assert kind == "queue" or set(flows["cc"]) == {"two-aimd"}
-        figures.append([flows[name].to_list() for name in ("goodput_mbit", "rtt_mean_ms", "retransmissions")])
+        if kind == "media":
+            assert json.loads(found.runs["config"][0])["app"][0]["kind"]["control"]["name"] == "by-delay"
+            rows, names = found.frame("apps"), ("goodput_mbit", "frame_delay_mean_ms", "frames_late")
+        else:
+            rows, names = found.flows, ("goodput_mbit", "rtt_mean_ms", "retransmissions")
+            assert kind == "queue" or set(rows["cc"]) == {"two-aimd"}
+        figures.append([rows[name].to_list() for name in names])
     assert figures[0] == figures[1] == figures[2]
-    assert sum(figures[0][0]) > 15
+    assert sum(figures[0][0]) > (0.2 if kind == "media" else 15)
 
 
 @pytest.mark.parametrize("language", ["c", "rust", "python"])
@@ -222,6 +231,8 @@ def test_the_content_of_a_plugin_is_part_of_the_key(tmp_path: Path) -> None:
         ("queue", {"threshold": 9}, "bottleneck.aqm.threshold is 9"),
         ("queue", {"name": "codel"}, "bottleneck.aqm.name: the plugin is called step-mark"),
         ("control", {"decrease": 2.0}, "flows[0].cc.decrease is 2.0; it must be a number from 0.1 to 0.95"),
+        ("media", {"target": "5s"}, 'app[0].kind.control.target is "5s"; it must be a time from 1ms to 1s'),
+        ("media", {"targets": "5ms"}, "unknown key app[0].kind.control.targets; did you mean target?"),
     ],
 )
 def test_parameters_are_checked_as_those_of_others(kind: str, more: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -238,6 +249,14 @@ def test_what_is_no_plugin_of_this_kind_is_said_with_its_key(tmp_path: Path) -> 
         InputError, match=r"flows\[0\]\.cc\.plugin: .* is a queue discipline; use a plugin that is a congestion"
     ):
         experiment.parse(table("control", queue))
+    with pytest.raises(
+        InputError,
+        match=r"app\[0\]\.kind\.control\.plugin: .* is a queue discipline; use a plugin that is a congestion",
+    ):
+        experiment.parse(table("media", queue))
+    media = built(tmp_path / "m", "media", "python")
+    with pytest.raises(InputError, match=r"flows\[0\]\.cc\.plugin: .* is a congestion control of video; use a plugin"):
+        experiment.parse(table("control", media))
     with pytest.raises(InputError, match=r"bottleneck\.aqm\.plugin: no such file or directory"):
         experiment.parse(table("queue", tmp_path / "nothing.so"))
     (tmp_path / "text.so").write_text("text")
@@ -262,7 +281,7 @@ def test_what_is_no_plugin_of_this_kind_is_said_with_its_key(tmp_path: Path) -> 
 
 
 BROKEN = {
-    "abi": ("c", "DUMBBELL_ABI, sizeof", "99, sizeof", "it has version 99 of the interface; this dumbbell has 3"),
+    "abi": ("c", "DUMBBELL_ABI, sizeof", "99, sizeof", "it has version 99 of the interface; this dumbbell has 4"),
     "null": ("c", "return &plugin", "return plugin.param ? NULL : &plugin", "dumbbell_describe() returned NULL"),
     "symbol": ("c", "*dumbbell_describe(void) {", "*other(void) {", "it exports no dumbbell_describe()"),
     "loop": (
@@ -332,6 +351,39 @@ def test_describe_says_what_a_plugin_takes(tmp_path: Path, command: Command) -> 
     assert said.startswith("two-aimd: AIMD\nits author\n\nincrease = 1.0 segments (float, from 0.01 to 100.0)")
 
 
+def test_a_control_of_video_runs_by_its_file_and_what_it_must_not_do_is_one_line(
+    tmp_path: Path, command: Command
+) -> None:
+    path = built(tmp_path, "media", "python")
+    file = tmp_path / "try.toml"
+    file.write_text(file.read_text().replace('"60s"', '"4s"').replace('"20s"', '"1s"').replace("[1, 2]", "[1]"))
+    done = command("run", "--trust", file, "-o", "r.duckdb")
+    assert done.returncode == 0 and "3 runs done" in done.stderr, done.stderr
+    shown = command("table", "r.duckdb", "--value", "encoder_mbit").stdout
+    assert "nada" in shown and "by-delay@" in shown and "target=100ms" in shown, shown
+    assert command("describe", path).stdout.startswith("by-delay: By delay\nits author\n\ntarget = 30ms")
+    trust.trust(tmp_path)
+    (cell,) = parsed(**table("media", path)).make_cells()
+    assert list(known.find_plugins(cell.groups)) == ["app[0].kind.control"]
+    changes = {
+        "return int(1.5 * self.rate)": ("return 1.5", "pacing_rate() returned 1.5; allowed: a whole number of bit/s"),
+        "return int(self.rate)": ("return 0", "encoder_rate() returned 0; allowed: 1000 to 1000000000000 bit/s"),
+        "    def encoder_rate": (
+            "    def timer_at(self):\n        return 5\n\n    def timer(self, now):\n        pass\n\n"
+            "    def encoder_rate",
+            "timer_at() is ",
+        ),
+    }
+    for number, (before, (after, said)) in enumerate(changes.items()):
+        wrong = built(tmp_path / str(number), "media", "python", (before, after))
+        done = command("plugin", "test", wrong, "--runs", "2")
+        assert done.returncode == 2 and f"media by-delay: {said}" in done.stderr.replace("ValueError: ", ""), (
+            done.stderr
+        )
+    interval = built(tmp_path / "interval", "media", "python", ("50_000_000", "0.05"))
+    assert "interval 0.05; allowed: a whole number of ns" in command("plugin", "test", interval).stderr
+
+
 def test_other_engines_refuse_plugins_by_key(tmp_path: Path) -> None:
     trust.trust(tmp_path)
     cell = next(experiment.parse(table("queue", built(tmp_path, "queue", "python"))).make_cells())
@@ -345,6 +397,8 @@ def test_the_schema_of_files_knows_plugins() -> None:
     validator = jsonschema.Draft202012Validator(json_schema.make_schema())
     assert validator.is_valid(table("queue", "./mine.so", limit=3))
     assert validator.is_valid(table("control", "./mine.so"))
+    assert validator.is_valid(table("media", "./mine.so", target="20ms"))
+    assert not validator.is_valid(table("media", ""))
     assert not validator.is_valid(table("queue", ""))
 
 

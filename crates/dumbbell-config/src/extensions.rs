@@ -132,7 +132,16 @@ impl Extensions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &AppContext) -> T + Send + Sync + 'static,
     ) {
-        let new = move |params, context: &AppContext| Box::new(new(params, context)) as Box<dyn MediaControl>;
+        self.boxed_media_control(name, read, move |params, context| Box::new(new(params, context)) as Box<dyn MediaControl>);
+    }
+
+    /// Adds a congestion control of media whose instances are in boxes already.
+    pub fn boxed_media_control<P: Clone + Send + Sync + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &AppContext) -> Box<dyn MediaControl> + Send + Sync + 'static,
+    ) {
         self.media_controls.insert(name.to_owned(), reader(read, new));
     }
 

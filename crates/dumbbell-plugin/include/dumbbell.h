@@ -1,5 +1,5 @@
-/* dumbbell.h: queue disciplines, congestion controls and stacks from a shared library, version 3 of the interface.
- * Older plugins are still loaded: a control of version 2 has no `model` at its end, a plugin of version 1 no `stack`.
+/* dumbbell.h: queue disciplines, congestion controls, those of video, and stacks from a shared library, version 4 of the interface.
+ * Older plugins are still loaded: a plugin of version 3 has no `media` at its end, a control of version 2 no `model`, a plugin of version 1 no `stack`.
  *
  * A plugin exports dumbbell_describe(), which returns a description that stays valid. All times are nanoseconds, all windows
  * segments. A function that is optional may be NULL. Functions are called by one thread at a time; `self` of one run is never
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define DUMBBELL_ABI 3u
+#define DUMBBELL_ABI 4u
 
 typedef uint32_t dumbbell_flag; /* 0 or 1 */
 
@@ -263,6 +263,41 @@ typedef struct {
   const char *(*closed)(const void *self);
 } dumbbell_stack;
 
+/* --- congestion controls of video -------------------------------------------------------------------------------- */
+
+/* The sender's end of a control whose receiver reports each packet (RFC 8888). The simulator has encoder, pacer, packets, receiver and viewer; the
+ * control says how fast encoder and pacer are. The ends have clocks of their own, a constant apart: only differences of `arrived` mean something. */
+
+typedef struct {
+  uint64_t number; /* from 0, without gaps */
+  uint64_t sent;
+  int64_t arrived; /* to 1/1024 s; -1: it had not when the receiver reported, and counts as lost */
+  uint32_t bytes;  /* payload of RTP */
+  uint32_t ecn;    /* that it arrived with */
+} dumbbell_media_packet;
+
+typedef struct {
+  uint64_t interval; /* between two reports of the receiver, 1 ms to 60 s */
+  void *(*create)(uint64_t seed, uint64_t number, const double *params); /* of a video of the run; NULL if it cannot */
+  void (*destroy)(void *self);
+  /* Rate for the encoder, asked for each frame, and rate of the pacer, asked for each packet: 1 kbit/s to 1 Tbit/s, in bit/s. `buffered` bytes wait to
+   * be sent. */
+  uint64_t (*encoder_rate)(const void *self, uint64_t buffered);
+  uint64_t (*pacing_rate)(const void *self, uint64_t buffered);
+  /* A report has come, on `count` packets in the order of their numbers, none of which was reported before. It may be empty. Packets of reports that
+   * were lost are missing. `rtt`: since the last packet was sent that had arrived when the report was made. */
+  void (*feedback)(void *self, const dumbbell_media_packet *packets, uint64_t count, uint64_t rtt, uint64_t now);
+  /* Optional: the video starts. */
+  void (*start)(void *self, uint64_t now);
+  /* Optional: a packet is sent; `arrived` is -1. */
+  void (*packet_sent)(void *self, const dumbbell_media_packet *);
+  /* Optional: whether a packet of so many bytes may be sent now, as far as a window says. Asked after each other call. */
+  dumbbell_flag (*may_send)(const void *self, uint32_t bytes);
+  /* Optional, both: when timer() is called next, UINT64_MAX for never. After a call of timer() it is later than now. */
+  uint64_t (*timer_at)(const void *self);
+  void (*timer)(void *self, uint64_t now);
+} dumbbell_media;
+
 /* --- the plugin --------------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -275,6 +310,7 @@ typedef struct {
   const dumbbell_queue *queue;     /* one of these, */
   const dumbbell_control *control; /* and NULL for the others */
   const dumbbell_stack *stack;
+  const dumbbell_media *media;
 } dumbbell_plugin;
 
 const dumbbell_plugin *dumbbell_describe(void);

@@ -6,7 +6,9 @@ include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 /// The text of these types, for plugins in Rust.
 pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/abi.rs"));
 
-/// The version before, whose controls end before `model`.
+/// The version before, whose description ends before `media`.
+pub const ABI_WITHOUT_MEDIA: u32 = 3;
+/// The second, whose controls end before `model`, too.
 pub const ABI_WITHOUT_MODELS: u32 = 2;
 /// The first, whose description ends before `stack`, too.
 pub const ABI_WITHOUT_STACKS: u32 = 1;

@@ -3,13 +3,18 @@
 
 use crate::abi;
 use crate::control::PluginControl;
+use crate::media::PluginMedia;
 use crate::queue::PluginQueue;
 use crate::stack::PluginStack;
 use dumbbell_config::extensions::{Extensions, PluginFault};
+use dumbbell_core::app::AppContext;
 use dumbbell_core::aqm::{self, QueueContext};
 use dumbbell_core::cc::{self, CcContext};
+use dumbbell_core::media::control::MediaControl;
+use dumbbell_core::media::feedback::PerPacketFeedback;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::protocol::ProtocolContext;
+use dumbbell_core::units::Duration;
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, CStr, OsStr};
 use std::mem::{offset_of, MaybeUninit};
@@ -135,6 +140,7 @@ impl Declared {
 type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, PluginFault) -> aqm::DynAqm + Send + Sync>;
 type MakeStack = Arc<dyn Fn((&str, &[f64]), &ProtocolContext, PluginFault) -> PluginStack + Send + Sync>;
 type MakeControl = Arc<dyn Fn(&[f64], &CcContext, PluginFault) -> cc::DynCc + Send + Sync>;
+type MakeMedia = Arc<dyn Fn(&[f64], &AppContext, PluginFault) -> Box<dyn MediaControl> + Send + Sync>;
 
 /// Kind of a plugin, with the function that makes an instance from the values of its parameters, for a queue or a connection; faults
 /// go to a [`PluginFault`].
@@ -144,6 +150,8 @@ pub enum Make {
     Queue(MakeQueue),
     /// A congestion control.
     Control(MakeControl),
+    /// A congestion control of video.
+    Media(MakeMedia),
     /// A transport with both ends.
     Stack {
         /// Names of its congestion controls, the default first.
@@ -219,6 +227,43 @@ fn is_key(name: &str) -> bool {
         && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
 }
 
+/// Shortest and longest interval between two reports, ns.
+const INTERVALS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
+
+/// Reads the functions of a control of video.
+///
+/// # Safety
+/// They stay as the library does.
+unsafe fn read_media(media: &'static abi::CMedia, name: Arc<str>) -> Result<Make, BadPlugin> {
+    let there = [
+        media.create.is_some(),
+        media.destroy.is_some(),
+        media.encoder_rate.is_some(),
+        media.pacing_rate.is_some(),
+        media.feedback.is_some(),
+    ];
+    all_there(["create", "destroy", "encoder_rate", "pacing_rate", "feedback"], there)?;
+    if media.timer.is_some() != media.timer_at.is_some() {
+        return Err(bad("one of timer() and timer_at() is NULL; allowed: both or none"));
+    }
+    check_interval(media.interval)?;
+    let interval = Duration(media.interval);
+    Ok(Make::Media(Arc::new(move |values, context, fault| {
+        Box::new(PerPacketFeedback::new(PluginMedia::new(media, &name, values, context, fault), interval))
+    })))
+}
+
+/// Refuses an interval between reports that cannot be.
+///
+/// # Errors
+/// One that is too short or too long.
+pub fn check_interval(interval: u64) -> Result<(), BadPlugin> {
+    if INTERVALS.contains(&interval) {
+        return Ok(());
+    }
+    Err(bad(format!("interval {interval}; allowed: {} to {}, ns", INTERVALS.start(), INTERVALS.end())))
+}
+
 impl Plugin {
     /// Loads the library at `path`: runs its code.
     ///
@@ -238,7 +283,8 @@ impl Plugin {
         let length = match unsafe { described.cast::<u32>().as_ref() } {
             None => return Err(bad("dumbbell_describe() returned NULL")),
             Some(&abi::ABI_WITHOUT_STACKS) => offset_of!(abi::CPlugin, stack),
-            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI)) => size_of::<abi::CPlugin>(),
+            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI_WITHOUT_MEDIA)) => offset_of!(abi::CPlugin, media),
+            Some(&abi::ABI) => size_of::<abi::CPlugin>(),
             Some(other) => {
                 let (first, last) = (abi::ABI_WITHOUT_STACKS, abi::ABI);
                 return Err(bad(format!(
@@ -264,8 +310,15 @@ impl Plugin {
         let params = (0..described.params as usize).map(|index| unsafe { Declared::read(&*described.param.add(index)) });
         let params = params.collect::<Result<Vec<_>, _>>()?;
         let own = Arc::from(name.as_str());
+        let [queue, control, stack, media] =
+            [!described.queue.is_null(), !described.control.is_null(), !described.stack.is_null(), !described.media.is_null()];
+        match [queue, control, stack, media].into_iter().filter(|is_there| *is_there).count() {
+            0 => return Err(bad("queue, control, stack and media are NULL; allowed: one of them")),
+            1 => {}
+            _ => return Err(bad("it has several of queue, control, stack and media; allowed: one of them")),
+        }
         let make = match unsafe { (described.queue.as_ref(), described.control.as_ref(), described.stack.as_ref()) } {
-            (Some(queue), None, None) => {
+            (Some(queue), ..) => {
                 let there = [queue.create.is_some(), queue.destroy.is_some(), queue.enqueue.is_some(), queue.dequeue.is_some()];
                 all_there(["create", "destroy", "enqueue", "dequeue"], there)?;
                 if queue.timer.is_some() != queue.timer_at.is_some() {
@@ -275,7 +328,7 @@ impl Plugin {
                     aqm::DynAqm::new(PluginQueue::new(queue, &own, values, context, fault))
                 }))
             }
-            (None, Some(control), None) => {
+            (_, Some(control), _) => {
                 let grows = control.by == 2 || control.cong_avoid.is_some();
                 let sets = control.by != 2 || control.cong_control.is_some();
                 let there = [control.create.is_some(), control.destroy.is_some(), control.ssthresh.is_some(), grows, sets];
@@ -284,7 +337,7 @@ impl Plugin {
                     let found = format!("by {}, codepoint {}, echo {}", control.by, control.codepoint, control.echo);
                     return Err(bad(format!("{found}; allowed: 0 to 2")));
                 }
-                let is_older = described.abi < abi::ABI;
+                let is_older = described.abi <= abi::ABI_WITHOUT_MODELS;
                 let length = if is_older { offset_of!(abi::CControl, model) } else { size_of::<abi::CControl>() };
                 // SAFETY: the condition above, and a control of this version has this length; it stays as the library does
                 let functions: &'static abi::CControl = unsafe { Box::leak(Box::new(read_start(described.control, length))) };
@@ -292,7 +345,7 @@ impl Plugin {
                     cc::DynCc(Box::new(PluginControl::new(functions, &own, values, context, &fault)))
                 }))
             }
-            (None, None, Some(stack)) => {
+            (.., Some(stack)) => {
                 let controls = unsafe { names(stack.controls)? };
                 let there = [
                     stack.create.is_some(),
@@ -315,8 +368,7 @@ impl Plugin {
                     new: Arc::new(move |chosen, context, fault| PluginStack::new(stack, &own, chosen, context, fault)),
                 }
             }
-            (None, None, None) => return Err(bad("queue, control and stack are NULL; allowed: one of them")),
-            _ => return Err(bad("it has several of queue, control and stack; allowed: one of them")),
+            (None, None, None) => unsafe { read_media(&*described.media, own)? },
         };
         let mut plugin = Plugin::new(name, title, source, params, make)?;
         // SAFETY: the condition above
@@ -379,6 +431,7 @@ impl Plugin {
         let kind = match self.make {
             Make::Queue(_) => "aqm",
             Make::Control(_) => "cc",
+            Make::Media(_) => "media",
             Make::Stack { .. } => "stack",
         };
         let mut params: Vec<Value> = self.params.iter().map(Declared::to_json).collect();
@@ -422,6 +475,11 @@ impl Plugin {
                 key,
                 move |keys| reads.values(keys).map(Arc::from),
                 move |values: Arc<[f64]>, context| make(&values, context, fault.clone()),
+            ),
+            Make::Media(make) => extensions.boxed_media_control(
+                key,
+                move |keys| reads.values(keys),
+                move |values: Vec<f64>, context| make(&values, context, fault.clone()),
             ),
             Make::Stack { new, .. } => extensions.stack(
                 key,

@@ -109,7 +109,7 @@ pub fn try_out(
     plugin.without_effect().map_or(Ok(tried), |what| Err(what.to_owned()))
 }
 
-/// Values of parameters of a queue or control: the defaults half of the time, else each anywhere in its range.
+/// Values of parameters of a queue or a control: the defaults half of the time, else each anywhere in its range.
 fn keys(plugin: &Plugin, rng: &mut Rng) -> Map<String, Value> {
     let mut keys = Map::from_iter([("name".to_owned(), json!(plugin.name()))]);
     if let Make::Stack { controls, .. } = plugin.make() {
@@ -252,12 +252,22 @@ fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
             let queues: Vec<&str> = aqm::specs().iter().map(|spec| spec.name).collect();
             (other(&queues), json!(own))
         }
+        Make::Media(_) => (other(&["bfifo", "codel", "pie", "fq_codel"]), other(&["cubic", "reno"])),
     };
     let path = match (loss, plugin.make()) {
         (0, _) => json!([]),
         (_, Make::Stack { .. }) => rough(&mut rng),
         _ => json!([{"name": "loss", "probability": 0.01}]),
     };
+    if matches!(plugin.make(), Make::Media(_)) {
+        // a video that has the link alone, and one beside a flow
+        let video = json!({"name": "video", "source": if ecn { "statistical" } else { "fixed" }, "control": own});
+        let flows = if count == 1 { json!([]) } else { json!([{"cc": cc, "base_rtt": base_rtt}]) };
+        return json!({
+            "duration": duration, "seed": rng.draw_below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm}, "flows": flows,
+            "app": [{"kind": video, "base_rtt": base_rtt, "count": count, "path": path}],
+        });
+    }
     json!({
         "duration": duration, "seed": rng.draw_below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm},
         "hosts": {"ecn": ecn}, "flows": [{"cc": cc, "base_rtt": base_rtt, "count": count, "path": path}],

@@ -33,12 +33,18 @@ fn window() -> String {
     include_str!("../../../python/dumbbell/experiment/plugins/templates/stack.c").replace("@NAME@", "window")
 }
 
+/// The control of video that `dumbbell plugin new media` makes.
+fn by_delay() -> String {
+    include_str!("../../../python/dumbbell/experiment/plugins/templates/media.c").replace("@NAME@", "by-delay")
+}
+
 fn example(name: &str) -> Plugin {
-    if name == "window" {
-        static WRITTEN: OnceLock<PathBuf> = OnceLock::new();
-        let source = WRITTEN.get_or_init(|| {
-            let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window.c");
-            std::fs::write(&source, window()).expect("a folder to write to");
+    let templates = [("window", window as fn() -> String), ("by-delay", by_delay)];
+    if let Some(at) = templates.iter().position(|(of, _)| *of == name) {
+        static WRITTEN: [OnceLock<PathBuf>; 2] = [const { OnceLock::new() }; 2];
+        let source = WRITTEN[at].get_or_init(|| {
+            let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
+            std::fs::write(&source, templates[at].1()).expect("a folder to write to");
             source
         });
         return Plugin::load(compile_library(name, source)).expect("a plugin");
@@ -130,7 +136,7 @@ fn simulate(config: &Value, extensions: Extensions, simulated: &AtomicU64) -> Re
 
 #[test]
 fn the_examples_stand_the_trial() {
-    for name in ["lifo", "aimd", "window"] {
+    for name in ["lifo", "aimd", "window", "by-delay"] {
         let plugin = example(name);
         let watch = trial::TrialProgress::default();
         let tried = trial::try_out(&plugin, 7, 20, 6, &watch, simulate).unwrap_or_else(|what| panic!("{name}: {what}"));
@@ -153,13 +159,13 @@ fn values_of_parameters_are_checked() {
 fn what_is_no_plugin_is_said_in_a_line() {
     let said = |path: PathBuf| Plugin::load(path).err().map(|error| error.to_string()).expect("an error");
     let cases = [
-        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 3, and reads 1 to 3"),
+        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 4, and reads 1 to 4"),
         ("nothing", "return &plugin", "(void)plugin; return 0", "dumbbell_describe() returned NULL"),
         (
             "neither",
             "params, &queue, NULL, NULL};",
             "params, NULL, NULL, NULL};\nconst void *unused = &queue;",
-            "queue, control and stack are NULL; allowed: one of them",
+            "queue, control, stack and media are NULL; allowed: one of them",
         ),
         ("missing", ".dequeue = dequeue", ".timer = (void (*)(void *, dumbbell_host *, uint64_t))dequeue", "dequeue() is NULL"),
         ("symbol", "dumbbell_describe(void) {", "describe(void); const dumbbell_plugin *describe(void) {", "it exports no"),
@@ -206,15 +212,22 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
         Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run").hash
     };
     let now = run(&example("aimd"));
-    for version in [1, 2] {
-        // what is there instead of `model` is no function
+    for version in [1, 2, 3] {
+        // what is there instead of `model`, and of `media`, is none
+        let model = ("void (*model)(const void *self, const dumbbell_conn *, dumbbell_model *);", "const char *behind;");
+        let media = ("const dumbbell_media *media;", "const char *behind;");
+        let (from, to) = if version == 3 { media } else { model };
         let old = dumbbell_plugin::HEADER
-            .replace("#define DUMBBELL_ABI 3u", &format!("#define DUMBBELL_ABI {version}u"))
-            .replace("void (*model)(const void *self, const dumbbell_conn *, dumbbell_model *);", "const char *behind;");
+            .replace("#define DUMBBELL_ABI 4u", &format!("#define DUMBBELL_ABI {version}u"))
+            .replace(from, to);
+        assert!(old.contains(to));
         std::fs::write(folder.join(format!("dumbbell-{version}.h")), old).expect("a folder to write to");
-        let source = aimd
-            .replace("\"dumbbell.h\"", &format!("\"dumbbell-{version}.h\""))
-            .replace(".ssthresh = ssthresh", ".behind = \"not yours\", .ssthresh = ssthresh");
+        let source = aimd.replace("\"dumbbell.h\"", &format!("\"dumbbell-{version}.h\""));
+        let source = if version == 3 {
+            source.replace("&control, NULL};", "&control, NULL, \"not yours\"};")
+        } else {
+            source.replace(".ssthresh = ssthresh", ".behind = \"not yours\", .ssthresh = ssthresh")
+        };
         assert!(source.contains("not yours"));
         let path = folder.join(format!("aimd-{version}.c"));
         std::fs::write(&path, source).expect("a folder to write to");

@@ -1,4 +1,4 @@
-//! Queue disciplines and congestion controls that are classes in Python: for prototypes, many times slower than others.
+//! Queue disciplines, congestion controls and those of video that are classes in Python: for prototypes, many times slower than others.
 
 use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[macro_use]
 mod classes;
 mod control;
+mod media;
 
 use control::{PyControl, Traits};
 
@@ -375,10 +376,20 @@ fn read_declaration(name: &str, of: &Bound<'_, PyAny>) -> PyResult<Declared> {
         .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// Kind of a class.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Queue,
+    Control,
+    Media,
+}
+
 /// The plugin that a class is.
 pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
-    let is_queue = word(class, "kind", &[("", None), ("queue", Some(true)), ("control", Some(false))])?
-        .ok_or_else(|| PyValueError::new_err("the class has no kind; allowed: queue, control"))?;
+    let kinds = [("", None), ("queue", Some(Kind::Queue)), ("control", Some(Kind::Control)), ("media", Some(Kind::Media))];
+    let kind = word(class, "kind", &kinds)?
+        .ok_or_else(|| PyValueError::new_err("the class has no kind; allowed: queue, control, media"))?;
+    let is_queue = kind == Kind::Queue;
     let mut params = Vec::new();
     if let Some(of_class) = class.getattr_opt("params")? {
         let table = of_class.cast::<PyDict>().map_err(|_| PyValueError::new_err("params is no dict"))?;
@@ -387,17 +398,18 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         }
     }
     let by = word(class, "by", &[("window", Control::Window), ("rate", Control::Rate), ("both", Control::Both)])?;
-    let needed: &[&str] = match (is_queue, by) {
-        (true, _) => &["enqueue", "dequeue"],
-        (false, Control::Both) => &["ssthresh", "cong_control"],
-        (false, _) => &["ssthresh", "cong_avoid"],
+    let needed: &[&str] = match (kind, by) {
+        (Kind::Queue, _) => &["enqueue", "dequeue"],
+        (Kind::Control, Control::Both) => &["ssthresh", "cong_control"],
+        (Kind::Control, _) => &["ssthresh", "cong_avoid"],
+        (Kind::Media, _) => &["encoder_rate", "pacing_rate", "feedback"],
     };
     for method in needed {
         if !class.hasattr(*method)? {
             return Err(PyValueError::new_err(format!("the class has no method {method}()")));
         }
     }
-    if is_queue && class.hasattr("timer")? != class.hasattr("timer_at")? {
+    if kind != Kind::Control && class.hasattr("timer")? != class.hasattr("timer_at")? {
         return Err(PyValueError::new_err("the class has one of timer() and timer_at(); allowed: both or none"));
     }
     let codepoints = [("ect0", Ecn::Ect0), ("ect1", Ecn::Ect1), ("not-ect", Ecn::NotEct)];
@@ -415,7 +427,9 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
     let name = text(class, "name")?;
     let of = Arc::<Py<PyAny>>::new(class.clone().unbind());
     let (names, own) = (Arc::<[Declared]>::from(params.clone()), name.clone());
-    let make = if is_queue {
+    let make = if kind == Kind::Media {
+        media::make(class, &own, names)?
+    } else if is_queue {
         Make::Queue(Arc::new(move |values, context: &QueueContext, fault| {
             let (rate, seed) = (context.rate.bits(), context.seed);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, rate, seed).into_pyobject(py)?.unbind());
@@ -439,7 +453,7 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
     };
     let mut plugin = Plugin::new(name, text(class, "title")?, text(class, "source")?, params, make)
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
-    if !is_queue && by != Control::Both {
+    if kind == Kind::Control && by != Control::Both {
         let hooks = [("cong_control()", class.hasattr("cong_control")?), ("rate_samples", traits.rate_samples)];
         plugin.note_without_effect(hooks, "by = \"both\"");
     }

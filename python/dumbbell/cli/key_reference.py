@@ -294,7 +294,8 @@ def describe_plugin(file: str) -> str:
         found = plugins.read(path.name, path.parent)
     except InputError as error:
         raise error.move("describe", "") from None
-    place = {"aqm": "bottleneck.aqm", "cc": "flows.cc", "stack": "flows.stack"}[found.kind]
+    places = {"aqm": "bottleneck.aqm", "cc": "flows.cc", "stack": "flows.stack", "media": "app.kind.control"}
+    place = places[found.kind]
     return _describe_algorithm(found.algorithm, (place,)).to_text()
 
 

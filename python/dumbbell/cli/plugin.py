@@ -1,4 +1,4 @@
-"""`dumbbell plugin`: queue disciplines, congestion controls and stacks of one's own."""
+"""`dumbbell plugin`: queue disciplines, congestion controls, those of video, and stacks of one's own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Option = typer.Option
 
 @plugin.command()
 def new(
-    kind: Annotated[str, typer.Argument(metavar="queue|control|stack", help="Kind of plugin.")],
+    kind: Annotated[str, typer.Argument(metavar="queue|control|media|stack", help="Kind of plugin.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name in experiment files and tables.")],
     language: Annotated[str, Option(metavar="c|rust|python", help="Language. A stack is in C or Rust.")] = "c",
     folder: Annotated[str, Option("-o", "--output", metavar="DIR", help="Folder to make. By default, NAME.")] = "",

@@ -208,15 +208,22 @@ class _Definitions:
         tables = []
         for algorithm in algorithms.values():
             params = {name: self.define_param(param) for name, param in algorithm.params.items()}
+            if kind == "app" and schema.MEDIA_CONTROL in params:
+                plugin = self.define_plugin("media")
+                params[schema.MEDIA_CONTROL] = {"anyOf": [params[schema.MEDIA_CONTROL], plugin]}
             table = _define_table({"name": {"const": algorithm.name}} | params, required=["name"])
             table["description"] = f"{algorithm.title}. {algorithm.source}"
             tables.append(self.add(f"{kind}_{algorithm.name}".replace("-", "_"), table))
         if kind in schema.KINDS:
-            file = {"type": "string", "minLength": 1, "description": "File of a plugin, relative to the experiment's."}
-            described = "A plugin: its file, and the parameters that it declares."
-            table = {"type": "object", "properties": {"plugin": file}, "required": ["plugin"], "description": described}
-            tables.append(self.add(f"{kind}_plugin", table))
+            tables.append(self.define_plugin(kind))
         return self.add(kind, {"anyOf": [{"enum": list(algorithms)}, *tables]})
+
+    def define_plugin(self, kind: str) -> Schema:
+        """Return the schema of the table of a plugin."""
+        file = {"type": "string", "minLength": 1, "description": "File of a plugin, relative to the experiment's."}
+        described = "A plugin: its file, and the parameters that it declares."
+        table = {"type": "object", "properties": {"plugin": file}, "required": ["plugin"], "description": described}
+        return self.add(f"{kind}_plugin", table)
 
 
 def _define_table(properties: dict[str, Schema], required: list[str] | None = None) -> Schema:
@@ -285,6 +292,8 @@ def _define_section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
         if (kind == "aqm" and name in net.HOPS) or key in schema.SENDERS.get(name, ()):
             fields[key] = defs.define_algorithm(kind, algorithms)
             _add_algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)
+            if key == "kind":
+                keys.add(f"{place}\\.{key}\\.{schema.MEDIA_CONTROL}", defs.define_plugin("media"))
     for key, where in schema.PATHS.get(name, {}).items():
         stages = known.list_stages(key)
         stage = defs.define_algorithm("ack_stage" if key == "ack_path" else "stage", stages)

@@ -146,6 +146,9 @@ def read_registry() -> Registry:
         {one["name"]: read_algorithm(one) for one in described[kind]} for kind in ("aqm", "cc", "stage", "link", "app")
     )
     cc["constant"] = replace(cc["constant"], params=_allow_relative("constant", cc["constant"].params))
+    control = app["video"].params["control"]
+    own = replace(control, doc=f"{control.doc} Or {{ plugin = FILE }}, with the parameters of that plugin.")
+    app["video"] = replace(app["video"], params=app["video"].params | {"control": own})
     states = {one["name"]: one["doc"] + (f" ({one['unit']})" if one["unit"] else "") for one in described["states"]}
     sections["record"]["queue"] = Param(
         "queue", "states", False, "", [], None, None, tuple(states),

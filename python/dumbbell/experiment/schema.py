@@ -110,6 +110,8 @@ def _make_algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     models = []
     for algorithm in algorithms.values():
         fields = {"name": (Literal[algorithm.name], ...)} | _make_fields(algorithm.params)
+        if what == "app" and MEDIA_CONTROL in fields:
+            fields[MEDIA_CONTROL] = (_make_checked_type(_parse_media_control), fields[MEDIA_CONTROL][1])
         name = f"{what}_{algorithm.name}".replace("-", "_")
         models.append(create_model(name, __base__=Section, __doc__=f"{algorithm.title}. {algorithm.source}", **fields))
     names = list(algorithms)
@@ -153,7 +155,8 @@ def _make_algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
 
 
 KINDS = {"aqm": "queue discipline", "cc": "congestion control"}
-_OF_PLUGINS = KINDS | {"stack": "stack"}
+_OF_PLUGINS = KINDS | {"stack": "stack", "media": "congestion control of video"}
+MEDIA_CONTROL = "control"  # of an application, which may be a plugin
 
 
 def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Section:
@@ -161,7 +164,7 @@ def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Sect
     known = plugins.read(table["plugin"], files.folder if files is not None else FilePath())
     if known.kind not in (what, "stack" if what == "cc" else what):
         found = f"{quote_value(table['plugin'])} is a {_OF_PLUGINS[known.kind]}"
-        raise Unfit(found, f"a plugin that is a {KINDS[what]}", key=".plugin")
+        raise Unfit(found, f"a plugin that is a {_OF_PLUGINS[what]}", key=".plugin")
     params, name = known.algorithm.params, known.algorithm.name
     if known.kind == "stack":
         # in tables it is called by its control as well
@@ -179,6 +182,13 @@ def _parse_plugin(what: str, table: dict[str, Any], files: Files | None) -> Sect
             except InputError as error:
                 raise error.move("", f".{key}{error.key}") from None
     return _make_plugin_model(known.digest)(**given)
+
+
+def _parse_media_control(value: Any, files: Files | None) -> Any:
+    """Return the congestion control of a video: a word, or the table of a plugin, which is canonical."""
+    if isinstance(value, dict) and "plugin" in value:
+        return _parse_plugin("media", value, files).model_dump()
+    return parse_value(read_registry().app["video"].params[MEDIA_CONTROL], value, files)
 
 
 def _replace_stack(value: Any) -> Any:

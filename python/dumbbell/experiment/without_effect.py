@@ -75,8 +75,9 @@ NEEDS: dict[str, dict[str, _Needs]] = {
             'source = "statistical" and control = "none"',
         ),
         "spacing": (lambda one: one["control"] == "none", 'control = "none"'),
+        "priority": (lambda one: one["control"] == "nada", 'control = "nada"'),
         **dict.fromkeys(
-            ("least", "most", "priority", "cancel"), (lambda one: one["control"] == "nada", 'control = "nada"')
+            ("least", "most", "cancel"), (lambda one: one["control"] != "none", 'control = "nada" or a plugin')
         ),
     },
 }

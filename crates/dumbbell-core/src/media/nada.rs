@@ -10,8 +10,8 @@
 //! The congestion signal is at most 500 ms, as in the authors' implementation. The RFC has only the bound of its field, 3.28 s, with which the rate oscillates for long after a burst of losses: their penalty grows with the square of
 //! their share, and while it decays, equation 7 takes its change for an empty queue.
 //!
-//! One deviation: the average loss interval leaves out the open interval, the one since the last loss. RFC 5348 includes it if that makes the average larger. Its weight is at least 1/6 of all weights, so it would never be longer
-//! than 6 averages, and a loss that expires after 7 (MULTILOSS) would never expire.
+//! With the values of the RFC a loss never expires: the average loss interval of RFC 5348, section 5.4, contains the open interval, the one since the last loss, if that makes the average longer. The weight
+//! of the open interval is at least 1/6 of all weights, so that 7 averages (MULTILOSS) are at least 7/6 of it. The authors' implementation does the same: once a packet is lost, large delays are warped for good.
 
 use super::control::{MediaArrival, MediaControl, MediaReport};
 use crate::packet::Ecn;
@@ -48,7 +48,7 @@ crate::params! {
         gamma_max: f64 = 0.5, unit "", range 0.0, 10.0, source "RFC 8698 table 2";
         /// Bound on the queueing delay that the flow causes itself while the rate ramps up (QBOUND).
         ramp_delay: Duration = Duration::from_millis(50), unit "", range Duration::ZERO, Duration::from_secs(10), source "RFC 8698 table 2";
-        /// Mean loss intervals after which the last loss no longer counts (MULTILOSS).
+        /// Mean loss intervals after which the last loss no longer counts (MULTILOSS). From 6 on it always counts, because the mean contains the time since then.
         loss_expiry: f64 = 7.0, unit "", range 0.0, 1_000.0, source "RFC 8698 table 2";
         /// Queueing delay from which on losses reduce it non-linearly (QTH).
         warp_threshold: Duration = Duration::from_millis(50), unit "", range Duration(1_000), Duration::from_secs(10), source "RFC 8698 table 2";
@@ -140,12 +140,15 @@ impl LossIntervals {
         self.open = 0;
     }
 
-    /// Average of the closed intervals. `None` before the first loss.
+    /// Average of up to eight intervals (RFC 5348, section 5.4): the open one counts if that makes the average longer. `None` before the first loss.
     fn average(&self) -> Option<f64> {
-        let weighted = self.closed.iter().zip(INTERVAL_WEIGHTS);
-        let (sum, weights) =
-            weighted.fold((0.0, 0.0), |(sum, weights), (interval, weight)| (sum + *interval as f64 * weight, weights + weight));
-        (weights > 0.0).then(|| sum / weights)
+        let weigh = |intervals: &mut dyn Iterator<Item = u64>| {
+            intervals.zip(INTERVAL_WEIGHTS).map(|(interval, weight)| interval as f64 * weight).sum::<f64>()
+        };
+        let count = self.closed.len();
+        let with_open = weigh(&mut std::iter::once(self.open).chain(self.closed.iter().copied()).take(count));
+        let closed = weigh(&mut self.closed.iter().copied());
+        (count > 0).then(|| with_open.max(closed) / INTERVAL_WEIGHTS[..count].iter().sum::<f64>())
     }
 }
 
@@ -490,16 +493,25 @@ mod tests {
         let mut intervals = LossIntervals { open: 50, ..LossIntervals::default() };
         assert_eq!(intervals.average(), None);
         intervals.lose();
+        assert_eq!((intervals.open, intervals.average()), (0, Some(50.0)));
+        // one interval has the whole weight: the longer one of 50, which is closed, and 80, which is open
         intervals.open = 80;
-        assert_eq!(intervals.average(), Some(50.0));
+        assert_eq!(intervals.average(), Some(80.0));
         intervals.lose();
-        assert_eq!((intervals.open, intervals.average()), (0, Some(65.0)));
+        // (80 + 50) / 2, without the open one; with it, (open + 80) / 2 is longer from 51 packets on
+        for (open, expected) in [(0, 65.0), (50, 65.0), (60, 70.0)] {
+            intervals.open = open;
+            assert_eq!(intervals.average(), Some(expected));
+        }
         // (10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80) / 6 = 220 / 6; a ninth interval is forgotten
         let mut eight = LossIntervals { open: 5, closed: (1..=8).map(|n| 10 * n).collect() };
         assert!(is_near(eight.average().expect("intervals"), 220.0 / 6.0));
         eight.lose();
         // (5 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70) / 6 = 165 / 6
         assert!(is_near(eight.average().expect("intervals"), 165.0 / 6.0));
+        // with 100 of the open one: (100 + 5 + 10 + 20 + 0.8 * 30 + 0.6 * 40 + 0.4 * 50 + 0.2 * 60) / 6 = 215 / 6
+        eight.open = 100;
+        assert!(is_near(eight.average().expect("intervals"), 215.0 / 6.0));
     }
 
     /// A receiver of packets of 1,250 B each 10 ms, 1 Mbit/s, until `end` ms; `delay` gives the delay of a packet, `None` if it is lost.
@@ -548,17 +560,31 @@ mod tests {
         assert_eq!((late.observed.len(), late.next), (2, 3));
     }
 
+    /// Delay in the signal, ms, of 100 ms of queueing and `open` packets after the last of many losses, each after 20 packets.
+    fn delay_after_a_loss(open: u64, params: Params) -> f64 {
+        let mut receiver = NadaReceiver::new(params);
+        receiver.queueing.push_front(ms(100));
+        receiver.intervals = LossIntervals { open, closed: VecDeque::from([20; 8]) };
+        receiver.compute_delay()
+    }
+
     #[test]
-    fn warping_ends_gradually_after_the_last_loss() {
-        let at_interval = |open: u64| {
-            let mut receiver = NadaReceiver::new(Params::default());
-            receiver.queueing.push_front(ms(100));
-            receiver.intervals = LossIntervals { open, closed: VecDeque::from([20; 8]) };
-            receiver.compute_delay()
-        };
-        // the average is 20: the loss expires after 140 packets, and 150 are half of an interval more: (100 + 30.3265) / 2
-        assert!(is_near(at_interval(0), 30.3265) && is_near(at_interval(140), 30.3265));
-        assert!(is_near(at_interval(150), 65.1633) && at_interval(160) == 100.0 && at_interval(1_000) == 100.0);
+    fn warping_ends_gradually_after_the_last_loss_if_losses_expire_early() {
+        // the average is (open + 100) / 6 from open = 20 on: with 2 of them, 2 (open + 100) / 6 = open at 50
+        let warped = |open| delay_after_a_loss(open, Params { loss_expiry: 2.0, ..Params::default() });
+        assert!(is_near(warped(0), 30.3265) && is_near(warped(50), 30.3265));
+        // at 68 the average is 28, and 68 - 2 * 28 = 12: 12 / 28 of the way to 100 ms; at 100 the average is 33.3, and one more is over
+        assert!(is_near(warped(68), 30.3265 + 12.0 / 28.0 * 69.6735), "{}", warped(68));
+        assert!(warped(99) < 99.9 && is_near(warped(100), 100.0) && warped(1_000) == 100.0);
+    }
+
+    #[test]
+    fn warping_never_ends_with_the_values_of_the_rfc() {
+        for open in [0, 140, 160, 1_000, 1_000_000] {
+            assert!(is_near(delay_after_a_loss(open, Params::default()), 30.3265));
+        }
+        // below 6 averages it ends
+        assert_eq!(delay_after_a_loss(1_000_000, Params { loss_expiry: 4.9, ..Params::default() }), 100.0);
     }
 
     #[test]

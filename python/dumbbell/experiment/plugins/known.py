@@ -31,7 +31,7 @@ class Known:
     digest: str
     """Hash of its content, with the ending that says what it is: its name in a run's configuration."""
     kind: str
-    """`aqm` or `cc`."""
+    """`aqm`, `cc`, `stack`, or `media`: a congestion control of video."""
     algorithm: Algorithm
 
 
@@ -135,6 +135,9 @@ def _list_tables(groups: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
         for n, one in enumerate(groups.get(name, [])):
             if one.get("cc") is not None:
                 yield f"{name}[{n}].cc", one, "cc"
+    for n, one in enumerate(groups.get("app", [])):
+        if isinstance(one["kind"].get("control"), dict):
+            yield f"app[{n}].kind.control", one["kind"], "control"
 
 
 def find_plugins(groups: Mapping[str, Any]) -> dict[str, str]:
@@ -158,11 +161,13 @@ def replace_plugins(groups: dict[str, Any]) -> dict[str, Any]:
     """Return a run with registered algorithms in place of its plugins: all else of it can be checked without them."""
     if not find_plugins(groups):
         return groups
-    standing = {"aqm": {"name": "pfifo"}, "cc": {"name": "reno"}}
+    standing: dict[str, Any] = {"aqm": {"name": "pfifo"}, "cc": {"name": "reno"}, "control": "nada"}
     copies = groups | {
         name: [dict(one) for one in groups[name]] for name in ("flows", "web", "app", "hop") if name in groups
     }
     copies |= {name: dict(groups[name]) for name in ("bottleneck", "reverse") if groups.get(name)}
+    for user in copies.get("app", []):
+        user["kind"] = dict(user["kind"])
     for _, owner, kind in _list_tables(copies):
         if "plugin" in owner[kind]:
             owner[kind] = standing[kind]

@@ -9,7 +9,7 @@ from dumbbell.errors import UnknownName, Unwritable, WrongValue, quote_value
 from dumbbell.experiment.registry import read_registry
 from dumbbell.writing import report_write_failures
 
-KINDS = ("queue", "control")  # in each language
+KINDS = ("queue", "control", "media")  # in each language
 STACK = "stack"
 LANGUAGES = ("c", "rust", "python")
 OF_STACKS = ("c", "rust")  # each packet of a stack is bytes, for which Python is too slow
@@ -47,6 +47,25 @@ base_rtt = "40ms"
 
 [matrix]
 """
+_VIDEO = """\
+# dumbbell run --trust try.toml
+title = "@NAME@ against NADA"
+duration = "60s"
+seeds = [1, 2]
+
+[bottleneck]
+rate = "2Mbit"
+aqm = "codel"
+
+[[app]]
+kind = { name = "video", source = "statistical", control = { plugin = "@FILE@" } }
+base_rtt = "40ms"
+
+[record]
+from = "20s"
+
+[matrix]
+"""
 _TWO = "count = 2\n"
 _STACK = """\
 start = { uniform = ["0s", "1s"] }
@@ -58,6 +77,7 @@ base_rtt = "40ms"
 _AXES = {
     "queue": '"bottleneck.aqm" = ["codel", { plugin = "@FILE@" }, { plugin = "@FILE@", threshold = "60kB" }]\n',
     "control": '"flows[*].cc" = ["reno", { plugin = "@FILE@" }, { plugin = "@FILE@", decrease = 0.7 }]\n',
+    "media": '"app[0].kind.control" = ["nada", { plugin = "@FILE@" }, { plugin = "@FILE@", target = "100ms" }]\n',
     STACK: '"bottleneck.aqm" = ["pfifo", "codel"]\n',
 }
 
@@ -99,7 +119,8 @@ def make_contents(kind: str, name: str, language: str) -> tuple[dict[str, str], 
     else:
         file, build = f"{ident}.py", ""
         made = {file: _read_template(f"{kind}.py.txt")}
-    made["try.toml"] = _TRY.replace("@FLOW@", _STACK if kind == STACK else _TWO) + _AXES[kind]
+    tried = _VIDEO if kind == "media" else _TRY.replace("@FLOW@", _STACK if kind == STACK else _TWO)
+    made["try.toml"] = tried + _AXES[kind]
     words = {"@NAME@": name, "@IDENT@": ident, "@FILE@": f"./{file}"}
     for path, text in made.items():
         for word, other in words.items():

@@ -1,4 +1,4 @@
-//! Queues and controls of `dumbbell.h` for Rust, version 3 of the interface: traits, and macros that export what implements them.
+//! Queues and controls of `dumbbell.h` for Rust, version 4 of the interface: traits, and macros that export what implements them.
 //!
 //! All times are nanoseconds, all windows segments. A panic ends the process that the plugin is in, and with it the run.
 //! Licence: MIT OR Apache-2.0.
@@ -11,10 +11,10 @@ use std::ffi::{c_char, c_void, CStr, CString};
 
 #[allow(unused_imports)] // a plugin uses what it needs
 pub use abi::{
-    CConn as Conn, CHost as Host, CLink as Link, CModel as Model, CPacket as Packet, CPlugin as Plugin, CSample as Sample,
-    CSteer as Steer, UNKNOWN,
+    CConn as Conn, CHost as Host, CLink as Link, CMediaPacket as MediaPacket, CModel as Model, CPacket as Packet,
+    CPlugin as Plugin, CSample as Sample, CSteer as Steer, UNKNOWN,
 };
-use abi::{CControl, CParam, CQueue};
+use abi::{CControl, CMedia, CParam, CQueue, Flag};
 
 impl Host {
     /// Sets CE; false if the packet cannot have it.
@@ -128,6 +128,34 @@ pub trait Control: Sized {
     }
 }
 
+/// A congestion control of video: the sender's end, with reports on each packet.
+pub trait Media: Sized {
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    const SOURCE: &'static str;
+    const PARAMS: &'static [Param];
+    /// Between two reports of the receiver, ns.
+    const INTERVAL: u64 = 50_000_000;
+    fn new(seed: u64, number: u64, params: &[f64]) -> Self;
+    fn start(&mut self, _now: u64) {}
+    /// Rate for the encoder, bit/s, with `buffered` bytes that wait to be sent.
+    fn encoder_rate(&self, buffered: u64) -> u64;
+    /// Rate of the pacer, bit/s.
+    fn pacing_rate(&self, buffered: u64) -> u64;
+    /// A report has come; `arrived` of a lost packet is -1.
+    fn feedback(&mut self, packets: &[MediaPacket], rtt: u64, now: u64);
+    fn packet_sent(&mut self, _packet: &MediaPacket) {}
+    /// Whether a packet of so many bytes may be sent now, as far as a window says.
+    fn may_send(&self, _bytes: u32) -> bool {
+        true
+    }
+    /// When `timer` is called next; `u64::MAX` for never.
+    fn timer_at(&self) -> u64 {
+        u64::MAX
+    }
+    fn timer(&mut self, _now: u64) {}
+}
+
 type This = *mut c_void;
 type Tell = extern "C" fn(*mut c_void, *const c_char, f64);
 
@@ -148,8 +176,9 @@ fn described(texts: [&str; 3], params: &[Param]) -> Plugin {
     };
     let list: &'static [CParam] = params.iter().map(read).collect::<Vec<_>>().leak();
     let [name, title, source] = texts.map(text);
-    let (queue, control, stack) = (std::ptr::null(), std::ptr::null(), std::ptr::null());
-    Plugin { abi: abi::ABI, params: list.len() as u32, name, title, source, param: list.as_ptr(), queue, control, stack }
+    let (queue, control, stack, media) = (std::ptr::null(), std::ptr::null(), std::ptr::null(), std::ptr::null());
+    let param = list.as_ptr();
+    Plugin { abi: abi::ABI, params: list.len() as u32, name, title, source, param, queue, control, stack, media }
 }
 
 // SAFETY, here and below: `this` is the box of `create` until `destroy` takes it back, used by one thread at a time; all other
@@ -263,6 +292,56 @@ pub fn control<C: Control>() -> *const Plugin {
     Box::leak(Box::new(Plugin { control, ..described([C::NAME, C::TITLE, C::SOURCE], C::PARAMS) }))
 }
 
+/// What `export_media!` exports.
+pub fn media<M: Media>() -> *const Plugin {
+    unsafe extern "C" fn create<M: Media>(seed: u64, number: u64, params: *const f64) -> This {
+        let params = unsafe { std::slice::from_raw_parts(params, M::PARAMS.len()) };
+        Box::into_raw(Box::new(M::new(seed, number, params))).cast()
+    }
+    unsafe extern "C" fn destroy<M: Media>(this: This) {
+        drop(unsafe { Box::from_raw(this.cast::<M>()) });
+    }
+    unsafe extern "C" fn encoder_rate<M: Media>(this: *const c_void, buffered: u64) -> u64 {
+        unsafe { &*this.cast::<M>() }.encoder_rate(buffered)
+    }
+    unsafe extern "C" fn pacing_rate<M: Media>(this: *const c_void, buffered: u64) -> u64 {
+        unsafe { &*this.cast::<M>() }.pacing_rate(buffered)
+    }
+    unsafe extern "C" fn feedback<M: Media>(this: This, packets: *const MediaPacket, count: u64, rtt: u64, now: u64) {
+        let packets = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(packets, count as usize) } };
+        unsafe { of::<M>(this) }.feedback(packets, rtt, now)
+    }
+    unsafe extern "C" fn start<M: Media>(this: This, now: u64) {
+        unsafe { of::<M>(this) }.start(now)
+    }
+    unsafe extern "C" fn packet_sent<M: Media>(this: This, packet: *const MediaPacket) {
+        unsafe { of::<M>(this).packet_sent(&*packet) }
+    }
+    unsafe extern "C" fn may_send<M: Media>(this: *const c_void, bytes: u32) -> Flag {
+        unsafe { &*this.cast::<M>() }.may_send(bytes).into()
+    }
+    unsafe extern "C" fn timer_at<M: Media>(this: *const c_void) -> u64 {
+        unsafe { &*this.cast::<M>() }.timer_at()
+    }
+    unsafe extern "C" fn timer<M: Media>(this: This, now: u64) {
+        unsafe { of::<M>(this) }.timer(now)
+    }
+    let media = Box::leak(Box::new(CMedia {
+        interval: M::INTERVAL,
+        create: Some(create::<M>),
+        destroy: Some(destroy::<M>),
+        encoder_rate: Some(encoder_rate::<M>),
+        pacing_rate: Some(pacing_rate::<M>),
+        feedback: Some(feedback::<M>),
+        start: Some(start::<M>),
+        packet_sent: Some(packet_sent::<M>),
+        may_send: Some(may_send::<M>),
+        timer_at: Some(timer_at::<M>),
+        timer: Some(timer::<M>),
+    }));
+    Box::leak(Box::new(Plugin { media, ..described([M::NAME, M::TITLE, M::SOURCE], M::PARAMS) }))
+}
+
 #[allow(unused_macros)]
 macro_rules! export_queue {
     ($type:ty) => {
@@ -281,5 +360,14 @@ macro_rules! export_control {
         }
     };
 }
+#[allow(unused_macros)]
+macro_rules! export_media {
+    ($type:ty) => {
+        #[no_mangle]
+        pub extern "C" fn dumbbell_describe() -> *const $crate::dumbbell::Plugin {
+            $crate::dumbbell::media::<$type>()
+        }
+    };
+}
 #[allow(unused_imports)]
-pub(crate) use {export_control, export_queue};
+pub(crate) use {export_control, export_media, export_queue};

@@ -240,5 +240,6 @@ pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plug
         queue: std::ptr::null(),
         control: std::ptr::null(),
         stack,
+        media: std::ptr::null(),
     }))
 }
