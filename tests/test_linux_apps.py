@@ -124,6 +124,22 @@ def test_a_note_says_that_a_connection_is_one_on_linux() -> None:
     assert said not in list_notes([cell(app=[CALL])], KERNEL)
 
 
+@pytest.mark.parametrize(
+    ("kind", "closes"),
+    [
+        ({"name": "request", "fresh": True}, True),
+        ({"name": "request"}, False),
+        ({"name": "onoff"}, True),
+        ({"name": "onoff", "persistent": True}, False),
+        ({"name": "responsiveness"}, True),
+        ({"name": "dash"}, False),
+    ],
+)
+def test_a_note_says_that_connections_are_closed_by_fins(kind: dict[str, Any], *, closes: bool) -> None:
+    said = "app: connections that are closed send FINs"
+    assert (said in list_notes([cell(app=[PAGES | {"kind": kind}])], KERNEL)) is closes
+
+
 def test_the_program_of_applications_is_a_command_of_the_plan() -> None:
     lines = guest.name_apps("duration 5\napps 0123\napp 0 1 S a R b 1 - 0\n").splitlines()
     assert lines[0] == "duration 5" and lines[2] == "app 0 1 S a R b 1 - 0"
@@ -233,8 +249,8 @@ def test_on_an_empty_link_loads_of_one_connection_are_those_of_the_simulator(kin
     ours, linux = run_both(**table)
     loads = [found.app_loads["load_s"].to_list() for found in (ours, linux)]
     assert len(loads[0]) > 0 if kind["name"] == "backup" else len(loads[0]) > 5
-    assert len(loads[0]) == len(loads[1]) and loads[1] == pytest.approx(loads[0], rel=0.01)
-    for measure in ("goodput_mbit", "sent"):
+    assert len(loads[0]) == len(loads[1]) and loads[1] == pytest.approx(loads[0], rel=0.05)
+    for measure in ("load_mean_s", "goodput_mbit", "sent"):
         assert linux.apps[measure].to_list() == pytest.approx(ours.apps[measure].to_list(), rel=0.01), measure
 
 

@@ -23,26 +23,33 @@ from .short_flows import find_percentile
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-apps.md"
 ROW = "short-flows"  # whose bars are those of load times and delays: 5 % for means and 15 % for P95
 SETTINGS = ("pages", "call", "video", "nada")
+MORE = ("request", "fresh", "onoff", "dash", "game")
+DATAGRAMS = ("call", "video", "nada", "game")
 TEXT = """\
 # Applications in the simulator and on Linux
 
-`make agree-apps` writes this page. It compares the {cells} cells of
+`make agree-apps` writes this page. It compares the {first} cells of
 [studies/validation/experiments/apps.toml](../studies/validation/experiments/apps.toml): one user who loads web pages,
 one call, or one video, with groups of frames of constant size and no congestion control (`video`), or with the
 statistical encoder of RFC 8593 and NADA (`nada`), next to 1, 4 or 16 CUBIC flows. The same file runs on the simulator
 and on the kernel itself, in virtual time ([Run on real Linux in virtual time](linux.md)). Users are the same state
 machines on both, with the same random draws; on Linux they write into sockets of the kernel.
+[apps-more.toml](../studies/validation/experiments/apps-more.toml) has {more} cells with other applications next to four
+CUBIC flows: requests over one connection (`request`) or over a new one each (`fresh`), bursts of 30 files over new
+connections (`onoff`), segments of a video (`dash`), and a game.
 
-For pages, the table compares the load times of all pages of {starts} starts; for calls, the one-way delay from the
-server to the client, and for videos, the delay of frames that came as a whole, as means over starts. The bars are
-those of short flows: 5 % for means and 15 % for P95. `n` is the number of pages in the simulator and on Linux. `±` is
-half of the 95 % interval of the difference of the means, over starts. A cell marked `chance` is outside a bar, and the
-interval of its mean contains 0.
+For applications over TCP, the tables compare the load times of {starts} starts: of pages, responses, bursts and
+segments; for calls and games, the one-way delay from the server to the client, and for videos, the delay of frames that
+came as a whole, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is the
+number of loads in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means, over
+starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
 {left_out}
 
 Acknowledgements of requests travel with the responses in the simulator because of this comparison: as packets of their
 own, which waited behind the response, they made pages over Cake 9 % slower next to 16 flows and pages over pfifo 10 %
 faster next to 4, and 26 cells agreed ([lab book](lab-book.md#applications-next-to-linux-612117)).
+
+## Pages, calls and videos
 
 {verdict}
 
@@ -52,6 +59,12 @@ The rates of the encoder and the shares of frames that were late or lost have no
 and losses that its receiver reports:
 
 {video_table}
+
+## More applications
+
+{more_verdict}
+
+{more_table}
 
 First {versions[0]}, second {versions[1]}; the error is that of the first.
 """
@@ -150,7 +163,7 @@ def read_side(store: Store, version: str) -> dict[tuple[str, ...], Side]:
         cell = tuple(str(value) for key, value in matrix.items() if key != "app")
         side = cells.setdefault(cell, Side())
         seed = row["seed"]
-        if row["name"] == "call":
+        if row["name"] in ("call", "game"):
             side.means[seed], side.p95s[seed] = row["delay_mean_ms"] / 1e3, row["delay_p95_ms"] / 1e3
         elif row["name"] == "video":
             side.means[seed], side.p95s[seed] = row["frame_delay_mean_ms"] / 1e3, row["frame_delay_p95_ms"] / 1e3
@@ -186,11 +199,11 @@ def judge(results: str) -> tuple[list[Judged], list[str]]:
         ours, linux = (read_side(store, version) for version in chosen)
     judged = [Judged(cell, (side, linux[cell])) for cell, side in ours.items() if cell in linux]
     for one in judged:
-        if one.cell[0] != "pages" and one.cell[1] == "fq_codel":
+        if one.cell[0] in DATAGRAMS and one.cell[1] == "fq_codel":
             one.left_out = tuple(leave_out_collisions(side) for side in one.sides)
         one.keep_common_starts()
     queues = list(dict.fromkeys(one.cell[1] for one in judged))
-    judged.sort(key=lambda one: (SETTINGS.index(one.cell[0]), queues.index(one.cell[1]), int(one.cell[2])))
+    judged.sort(key=lambda one: ((*SETTINGS, *MORE).index(one.cell[0]), queues.index(one.cell[1]), int(one.cell[2])))
     return judged, chosen
 
 
@@ -227,28 +240,36 @@ def format_verdict(judged: Sequence[Judged]) -> str:
     return f"**{agree} of {len(judged)} cells agree.**{more}"
 
 
+def format_table(judged: Sequence[Judged]) -> str:
+    """Return the table of some cells."""
+    header = ["cell", "mean, ms", "±", "P95, ms", "n", "agrees"]
+    return align_table(header, [format_row(one) for one in judged], words=(0, 5))
+
+
 def main(results: str) -> None:
     """Write the page."""
     judged, versions = judge(results)
-    header = ["cell", "mean, ms", "±", "P95, ms", "n", "agrees"]
-    table = align_table(header, [format_row(one) for one in judged], words=(0, 5))
-    starts = max(len(one.sides[0].means) for one in judged)
+    first = [one for one in judged if one.cell[0] in SETTINGS]
+    more = [one for one in judged if one.cell[0] in MORE]
     ours, linux = (sum(one.left_out[side] for one in judged) for side in (0, 1))
     left_out = (
-        "Starts in which a call or a video over FQ-CoDel shares its flow queue with a flow are left out: "
+        "Starts in which datagrams over FQ-CoDel share their flow queue with a flow are left out: "
         f"{ours} of the simulator and {linux} of Linux."
     )
     text = TEXT.format(
         left_out=left_out,
-        cells=len(judged),
-        starts=starts,
-        verdict=format_verdict(judged),
-        table=table,
+        first=len(first),
+        more=len(more),
+        starts=max(len(one.sides[0].means) for one in judged),
+        verdict=format_verdict(first),
+        table=format_table(first),
         video_table=align_table(
             ["cell", "rate, Mbit/s", "late or lost, %"],
             [format_video_row(one) for one in judged if one.sides[0].rates],
             words=(0,),
         ),
+        more_verdict=format_verdict(more),
+        more_table=format_table(more),
         versions=versions,
     )
     PAGE.write_text(text, encoding="utf-8")

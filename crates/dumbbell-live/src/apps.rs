@@ -136,8 +136,8 @@ struct Users {
 }
 
 impl Users {
-    fn new(config: &RunConfig, plan: &Plan, started: u64) -> io::Result<Users> {
-        let plans = &plan.users[..];
+    fn new(config: &RunConfig, guest: &Plan, started: u64) -> io::Result<Users> {
+        let plans = &guest.users[..];
         let schedule = Schedule::new(config);
         let listed = schedule.flows.len() + schedule.udp.len() + schedule.app_endpoints().len() + schedule.web.len();
         let mut surface = Surface {
@@ -147,7 +147,7 @@ impl Users {
             room: vec![MaybeUninit::uninit(); READ],
             // behind everything whose number is known ahead
             next_number: listed as u32,
-            numbers_end: u32::from(plan.receivers).saturating_sub(FIRST_PORT),
+            numbers_end: u32::from(guest.receivers).saturating_sub(FIRST_PORT),
         };
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         surface.epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;

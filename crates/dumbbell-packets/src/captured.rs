@@ -219,7 +219,7 @@ struct Directions {
     web: Vec<bool>,
     /// Both ways of a connection of an application have the number of its responses.
     apps: Vec<bool>,
-    /// Of connections that opened during the run, if all of them send the same way.
+    /// Whether connections that opened during the run send up, if all of them send the same way.
     others: Option<bool>,
 }
 

@@ -49,7 +49,7 @@ struct StreamWay {
     ends: VecDeque<WriteEnd>,
 }
 
-/// What came of a look at a socket that receives.
+/// Result of a look at a socket that receives.
 pub struct Received {
     /// Which way its bytes went.
     pub way: StreamDirection,
@@ -58,7 +58,7 @@ pub struct Received {
 }
 
 /// A connection; sockets and what they send by [`StreamDirection::index`].
-pub struct Connection {
+pub struct StreamConnection {
     /// Number in the application.
     pub number_of_user: usize,
     /// Whether the application has not closed it.
@@ -118,14 +118,14 @@ fn take_all(socket: &Socket, room: &mut [MaybeUninit<u8>]) -> io::Result<(u64, b
     }
 }
 
-impl Connection {
+impl StreamConnection {
     /// A connection whose server waits for the client; `app` and `place` are what its events say, `number_of_user` and `number` its numbers in the application and in the run.
     pub fn listen(
         (app, place): (usize, usize),
         (number_of_user, number): (usize, u32),
         plan: &UserPlan,
         surface: &mut Surface,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<StreamConnection> {
         let server = &plan.hosts[StreamDirection::Response.index()];
         surface.enter(&server.space)?;
         let port = u16::try_from(FIRST_PORT + number).map_err(io::Error::other)?;
@@ -134,7 +134,7 @@ impl Connection {
         listener.listen(1)?;
         let token = Token { user: app, connection: place, part: Part::Listener };
         surface.epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, token.to_data()))?;
-        Ok(Connection {
+        Ok(StreamConnection {
             number_of_user,
             is_open: true,
             number,

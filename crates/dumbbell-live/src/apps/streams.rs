@@ -1,6 +1,6 @@
 //! A user of an application of streams: its connections of TCP.
 
-use super::connection::{Connection, Received};
+use super::connection::{Received, StreamConnection};
 use super::plan::UserPlan;
 use super::report::Report;
 use super::{Part, Surface};
@@ -18,7 +18,7 @@ pub struct StreamUser {
     plan: UserPlan,
     stop: Instant,
     /// All that there ever were.
-    connections: Vec<Connection>,
+    connections: Vec<StreamConnection>,
     /// Places in `connections` of those that are open, or are there for the whole run, by their numbers in the application.
     open: Vec<Option<usize>>,
     /// Actions of the application at this instant.
@@ -37,7 +37,7 @@ struct UserOutlet<'a> {
     app: usize,
     now: Instant,
     actions: &'a mut Vec<Action>,
-    connections: &'a [Connection],
+    connections: &'a [StreamConnection],
     open: &'a [Option<usize>],
     report: &'a mut Report,
 }
@@ -79,7 +79,7 @@ impl StreamUser {
         surface: &mut Surface,
     ) -> io::Result<StreamUser> {
         let kept = machine.connections();
-        let make = |place: usize| Connection::listen((app, place), (place, plan.number + 2 * place as u32), plan, surface);
+        let make = |place: usize| StreamConnection::listen((app, place), (place, plan.number + 2 * place as u32), plan, surface);
         let connections = (0..kept).map(make).collect::<io::Result<Vec<_>>>()?;
         machine.start(start);
         let open = (0..kept).map(Some).collect();
@@ -201,7 +201,7 @@ impl StreamUser {
     }
 
     /// Returns connection `number` of the application, which the client opens if it has not.
-    fn connect(&mut self, number: usize, now: Instant, surface: &mut Surface) -> io::Result<&mut Connection> {
+    fn connect(&mut self, number: usize, now: Instant, surface: &mut Surface) -> io::Result<&mut StreamConnection> {
         if self.open.len() <= number {
             self.open.resize(number + 1, None);
         }
@@ -210,7 +210,7 @@ impl StreamUser {
             None => {
                 let place = self.connections.len();
                 let of_run = surface.take_number()?;
-                self.connections.push(Connection::listen((self.app, place), (number, of_run), &self.plan, surface)?);
+                self.connections.push(StreamConnection::listen((self.app, place), (number, of_run), &self.plan, surface)?);
                 surface.report.open(self.app, of_run, number);
                 self.open[number] = Some(place);
                 place
