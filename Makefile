@@ -1,7 +1,7 @@
 # make demo   sets up .venv, builds, runs published experiments, and prints the results next to the published ones
 # make check-bbr  runs the test cases of the BBR draft for all versions (study bbr-suite), and draws failed cases in check-bbr/
 # make agree  runs 48 cells on the simulator and on Linux (after dumbbell linux build), and writes docs/validation-engines.md
-# make agree-apps  runs 30 cells with applications on the simulator and on Linux (after dumbbell linux build), and writes docs/validation-apps.md
+# make agree-apps  runs 75 cells with applications on the simulator and on Linux (after dumbbell linux build), and writes docs/validation-apps.md
 # make agree-live  runs 30 cells on the simulator and on the real clock in 24 minutes, and writes docs/validation-live.md
 # make agree-stacks  runs 15 cells of a QUIC stack in virtual time and over real UDP in 8 minutes (after dumbbell stack build quinn), and writes
 #             docs/validation-stacks.md
@@ -79,7 +79,9 @@ agree: build
 
 agree-apps: build
 	$(BIN)/dumbbell run validation/apps -o agree-apps.duckdb
+	$(BIN)/dumbbell run validation/apps-more -o agree-apps.duckdb
 	$(BIN)/dumbbell run validation/apps -o agree-apps.duckdb --engine linux
+	$(BIN)/dumbbell run validation/apps-more -o agree-apps.duckdb --engine linux
 	$(BIN)/python -m studies.validation.apps_page agree-apps.duckdb
 
 agree-live: build

@@ -58,6 +58,14 @@ def test_each_user_has_a_line_with_both_ends_and_numbers_ahead_of_short_flows() 
     assert map_cell(cell(app=[PAGES, CALL]), KERNEL).senders == 1 + 12 + 2
 
 
+def test_users_whose_connections_open_during_the_run_take_no_numbers_ahead_of_it() -> None:
+    fresh = {"kind": {"name": "request", "fresh": True}, "cc": "cubic", "base_rtt": "20ms"}
+    web = {"cc": "cubic", "base_rtt": "20ms", "arrivals": "2/s", "size": "20kB"}
+    lines = plan(app=[fresh, CALL], web=[web], duration="5s")
+    assert [line.split(" ")[:3] for line in select(lines, "app")] == [["app", "1", "0"], ["app", "1", "1"]]
+    assert [line.split(" ")[1] for line in select(lines, "tcp")][:2] == ["0", "3"]
+
+
 def test_both_ways_pass_their_hops() -> None:
     lines = plan(app=[PAGES], reverse=QUEUE, flows=[])
     rules = [line for line in lines if " rule add iif " in line]
@@ -91,6 +99,11 @@ def test_runs_without_applications_have_the_plan_that_they_had() -> None:
         (PAGES | {"ecn_echo": "dctcp"}, r"app\[0\].ecn_echo: Linux does not support dctcp"),
         (PAGES | {"path": ["loss"]}, r"app\[0\].path: Linux does not support"),
         (CALL | {"base_rtt": "1500ns"}, r"app\[0\].base_rtt is 1500 ns; it must be whole us"),
+        (CALL | {"kind": {"name": "call", "payload": "4B"}}, r"app\[0\].kind.payload: Linux does not support 4 B"),
+        (
+            CALL | {"kind": {"name": "game", "client_payload": "1B"}},
+            r"app\[0\].kind.client_payload: Linux does not support 1 B",
+        ),
     ],
 )
 def test_what_has_no_counterpart_is_refused(app: dict[str, Any], found: str) -> None:
@@ -98,10 +111,33 @@ def test_what_has_no_counterpart_is_refused(app: dict[str, Any], found: str) -> 
         plan(app=[app])
 
 
+def test_what_sets_rates_of_shapers_is_refused_by_name_with_what_runs() -> None:
+    cake = {"rate": "20Mbit", "shaper": "htb", "aqm": {"name": "cake", "bandwidth": "15Mbit"}}
+    among = "pages, call, game, video, request, onoff, backup, dash"
+    with pytest.raises(InputError, match=rf"app\[0\].kind: Linux does not support autorate.*{among}"):
+        plan(bottleneck=cake, app=[{"kind": "autorate", "base_rtt": "20ms"}])
+
+
 def test_a_note_says_that_a_connection_is_one_on_linux() -> None:
     said = "app: both ways of a connection are one of TCP, whose segments acknowledge as well"
     assert said in list_notes([cell(app=[PAGES])], KERNEL)
     assert said not in list_notes([cell(app=[CALL])], KERNEL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "closes"),
+    [
+        ({"name": "request", "fresh": True}, True),
+        ({"name": "request"}, False),
+        ({"name": "onoff"}, True),
+        ({"name": "onoff", "persistent": True}, False),
+        ({"name": "responsiveness"}, True),
+        ({"name": "dash"}, False),
+    ],
+)
+def test_a_note_says_that_connections_are_closed_by_fins(kind: dict[str, Any], *, closes: bool) -> None:
+    said = "app: connections that are closed send FINs"
+    assert (said in list_notes([cell(app=[PAGES | {"kind": kind}])], KERNEL)) is closes
 
 
 def test_the_program_of_applications_is_a_command_of_the_plan() -> None:
@@ -159,13 +195,102 @@ def test_on_an_empty_link_times_are_those_of_the_simulator(direction: str) -> No
 @pytest.mark.slow
 @needs_kernel
 @needs_tools
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_on_an_empty_link_datagrams_are_those_of_the_simulator(direction: str) -> None:
+    nada = {"name": "video", "source": "statistical", "control": "nada"}
+    table = {
+        "duration": "15s",
+        "bottleneck": QUEUE,
+        "reverse": QUEUE,
+        "record": {"series": False, "from": "3s"},
+        "app": [
+            {"kind": kind, "base_rtt": "40ms", "direction": direction, "start": start}
+            for kind, start in (("video", "100ms"), (nada, "107ms"), ("game", "111ms"))
+        ],
+    }
+    ours, linux = (found.apps.sort("app", "direction") for found in run_both(**table))
+    # a video has one row, a game one for each way
+    assert ours["name"].to_list() == linux["name"].to_list() == ["video", "video", "game", "game"]
+    for measure in ("delay_mean_ms", "goodput_mbit", "sent", "frame_delay_mean_ms", "frame_delay_p95_ms"):
+        found, wanted = (side[measure].fill_nan(0.0).to_list() for side in (linux, ours))
+        # NADA's rate follows the delays that its receiver sees, to which reading the clock adds 256 ns
+        assert found == pytest.approx(wanted, rel=0.01), measure
+    assert linux["encoder_mbit"].to_list()[:2] == pytest.approx(ours["encoder_mbit"].to_list()[:2], rel=0.01)
+    for measure in ("late_share", "frames_lost", "freezes"):
+        assert linux[measure].to_list() == ours[measure].to_list(), measure
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_tools
+def test_reports_on_a_video_give_rtts_as_in_the_simulator() -> None:
+    nada = {"name": "video", "source": "statistical", "control": "nada"}
+    app = {"kind": nada, "base_rtt": "40ms"}
+    table = {"duration": "15s", "bottleneck": QUEUE, "record": {"from": "5s"}, "app": [app]}
+    ours, linux = (found.classes["rtt_mean_ms"].item() for found in run_both(**table))
+    assert ours > 40.0 and linux == pytest.approx(ours, rel=0.005)
+
+
+STREAMS = [
+    {"name": "request", "size": "50kB"},
+    {"name": "request", "size": "50kB", "fresh": True, "think": "20ms"},
+    {"name": "backup", "rate": "3Mbit", "size": "1MB", "piece": "20kB"},
+    {"name": "dash", "segment": "1s"},
+]
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_tools
+@pytest.mark.parametrize("kind", STREAMS, ids=["request", "fresh", "backup", "dash"])
+def test_on_an_empty_link_loads_of_one_connection_are_those_of_the_simulator(kind: dict[str, Any]) -> None:
+    app = {"kind": kind, "cc": "cubic", "base_rtt": "20ms", "start": "1s"}
+    table = {"duration": "10s", "bottleneck": QUEUE | {"rate": "50Mbit"}, "app": [app], "record": {"from": "1s"}}
+    ours, linux = run_both(**table)
+    loads = [found.app_loads["load_s"].to_list() for found in (ours, linux)]
+    assert len(loads[0]) > 0 if kind["name"] == "backup" else len(loads[0]) > 5
+    assert len(loads[0]) == len(loads[1]) and loads[1] == pytest.approx(loads[0], rel=0.05)
+    for measure in ("load_mean_s", "goodput_mbit", "sent"):
+        assert linux.apps[measure].to_list() == pytest.approx(ours.apps[measure].to_list(), rel=0.01), measure
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_tools
+def test_bursts_over_new_connections_and_a_test_of_responsiveness_run() -> None:
+    onoff = {"name": "onoff", "connections": 5, "idle": "500ms"}
+    table = {
+        "duration": "20s",
+        "bottleneck": QUEUE,
+        "record": {"series": False},
+        "app": [
+            {"kind": onoff, "cc": "cubic", "base_rtt": "20ms", "stop": "5s"},
+            {"kind": {"name": "responsiveness", "interval": "1s"}, "cc": "cubic", "base_rtt": "20ms", "start": "6s"},
+        ],
+    }
+    ours, linux = (found.apps for found in run_both(**table))
+    for measure in ("load_mean_s", "sent"):
+        assert linux[measure][0] == pytest.approx(ours[measure][0], rel=0.1), measure
+    # one flow after the other: probes on new connections, on those of the load, and the load itself
+    for measure in ("rpm_foreign", "rpm_loaded", "capacity_mbit", "idle_latency_ms"):
+        assert linux[measure][1] == pytest.approx(ours[measure][1], rel=0.2), measure
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_tools
 def test_the_same_seed_is_the_same_run() -> None:
     table = {
         "duration": "5s",
         "bottleneck": QUEUE,
         "flows": [{"cc": "cubic", "base_rtt": "20ms"}],
         "hosts": {"ecn": True},
-        "app": [PAGES, CALL],
+        "app": [
+            PAGES,
+            CALL,
+            {"kind": {"name": "video", "control": "nada"}, "base_rtt": "20ms"},
+            {"kind": {"name": "onoff", "connections": 3, "idle": "300ms"}, "cc": "cubic", "base_rtt": "20ms"},
+        ],
     }
     hashes = [dumbbell.run(table, engine="linux").runs["hash"].item() for _ in range(2)]
     assert hashes[0] == hashes[1]

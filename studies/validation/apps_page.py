@@ -22,28 +22,49 @@ from .short_flows import find_percentile
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-apps.md"
 ROW = "short-flows"  # whose bars are those of load times and delays: 5 % for means and 15 % for P95
+SETTINGS = ("pages", "call", "video", "nada")
+MORE = ("request", "fresh", "onoff", "dash", "game")
+DATAGRAMS = ("call", "video", "nada", "game")
 TEXT = """\
 # Applications in the simulator and on Linux
 
-`make agree-apps` writes this page. It compares the {cells} cells of
+`make agree-apps` writes this page. It compares the {first} cells of
 [studies/validation/experiments/apps.toml](../studies/validation/experiments/apps.toml): one user who loads web pages,
-or one call, next to 1, 4 or 16 CUBIC flows. The same file runs on the simulator and on the kernel itself, in virtual
-time ([Run on real Linux in virtual time](linux.md)). Users are the same state machines on both, with the same random
-draws; on Linux they write into sockets of the kernel.
+one call, or one video, with groups of frames of constant size and no congestion control (`video`), or with the
+statistical encoder of RFC 8593 and NADA (`nada`), next to 1, 4 or 16 CUBIC flows. The same file runs on the simulator
+and on the kernel itself, in virtual time ([Run on real Linux in virtual time](linux.md)). Users are the same state
+machines on both, with the same random draws; on Linux they write into sockets of the kernel.
+[apps-more.toml](../studies/validation/experiments/apps-more.toml) has {more} cells with other applications next to four
+CUBIC flows: requests over one connection (`request`) or over a new one each (`fresh`), bursts of 30 files over new
+connections (`onoff`), segments of a video (`dash`), and a game.
 
-For pages, the table compares the load times of all pages of {starts} starts; for calls, the one-way delay from the
-server to the client, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is
-the number of pages in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means,
-over starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
+For applications over TCP, the tables compare the load times of {starts} starts: of pages, responses, bursts and
+segments; for calls and games, the one-way delay from the server to the client, and for videos, the delay of frames that
+came as a whole, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is the
+number of loads in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means, over
+starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
 {left_out}
 
 Acknowledgements of requests travel with the responses in the simulator because of this comparison: as packets of their
 own, which waited behind the response, they made pages over Cake 9 % slower next to 16 flows and pages over pfifo 10 %
 faster next to 4, and 26 cells agreed ([lab book](lab-book.md#applications-next-to-linux-612117)).
 
+## Pages, calls and videos
+
 {verdict}
 
 {table}
+
+The rates of the encoder and the shares of frames that were late or lost have no bars; NADA's rate follows the delays
+and losses that its receiver reports:
+
+{video_table}
+
+## More applications
+
+{more_verdict}
+
+{more_table}
 
 First {versions[0]}, second {versions[1]}; the error is that of the first.
 """
@@ -56,6 +77,8 @@ class Side:
     means: dict[int, float] = field(default_factory=dict)
     p95s: dict[int, float] = field(default_factory=dict)
     times: dict[int, list[float]] = field(default_factory=dict)
+    rates: dict[int, float] = field(default_factory=dict)
+    bad_frames: dict[int, float] = field(default_factory=dict)
 
     @property
     def mean(self) -> float:
@@ -86,7 +109,7 @@ class Judged:
         """Leave out the starts that only one engine has."""
         common = self.sides[0].means.keys() & self.sides[1].means.keys()
         for side in self.sides:
-            for values in (side.means, side.p95s, side.times):
+            for values in (side.means, side.p95s, side.times, side.rates, side.bad_frames):
                 for seed in values.keys() - common:
                     del values[seed]
 
@@ -122,7 +145,8 @@ class Judged:
 
 
 _QUERY = """
-    SELECT r.matrix, r.seed, a.name, a.load_mean_s, a.delay_mean_ms, a.delay_p95_ms, l.times
+    SELECT r.matrix, r.seed, a.name, a.load_mean_s, a.delay_mean_ms, a.delay_p95_ms, a.frame_delay_mean_ms,
+        a.frame_delay_p95_ms, a.encoder_mbit, a.late_share, l.times
     FROM runs r JOIN apps a USING (key) LEFT JOIN (
         SELECT key, list(load_s ORDER BY start_s) AS times FROM app_loads GROUP BY key
     ) l USING (key)
@@ -139,28 +163,32 @@ def read_side(store: Store, version: str) -> dict[tuple[str, ...], Side]:
         cell = tuple(str(value) for key, value in matrix.items() if key != "app")
         side = cells.setdefault(cell, Side())
         seed = row["seed"]
-        if row["name"] == "call":
+        if row["name"] in ("call", "game"):
             side.means[seed], side.p95s[seed] = row["delay_mean_ms"] / 1e3, row["delay_p95_ms"] / 1e3
+        elif row["name"] == "video":
+            side.means[seed], side.p95s[seed] = row["frame_delay_mean_ms"] / 1e3, row["frame_delay_p95_ms"] / 1e3
+            side.rates[seed], side.bad_frames[seed] = row["encoder_mbit"], row["late_share"]
         elif row["times"]:
             side.means[seed], side.times[seed] = row["load_mean_s"], row["times"]
     return cells
 
 
 def leave_out_collisions(side: Side) -> int:
-    """Leave out the starts in which a call shares its flow queue with another flow; return how many there are.
+    """Leave out the starts in which datagrams share their flow queue with a flow; return how many there are.
 
     Those are the ones whose mean delay is more than 1.25 times the median of all starts.
     """
     shared = [seed for seed, mean in side.means.items() if mean > 1.25 * median(side.means.values())]
     for seed in shared:
-        del side.means[seed], side.p95s[seed]
+        for values in (side.means, side.p95s, side.rates, side.bad_frames):
+            values.pop(seed, None)
     return len(shared)
 
 
 def judge(results: str) -> tuple[list[Judged], list[str]]:
     """Return every cell that both engines ran, and their versions.
 
-    Starts of calls over flow queues that collide are left out.
+    Starts of calls and videos over flow queues that collide are left out.
     """
     with Store.open(results) as store:
         # the newest last
@@ -171,11 +199,11 @@ def judge(results: str) -> tuple[list[Judged], list[str]]:
         ours, linux = (read_side(store, version) for version in chosen)
     judged = [Judged(cell, (side, linux[cell])) for cell, side in ours.items() if cell in linux]
     for one in judged:
-        if one.cell[:2] == ("call", "fq_codel"):
+        if one.cell[0] in DATAGRAMS and one.cell[1] == "fq_codel":
             one.left_out = tuple(leave_out_collisions(side) for side in one.sides)
         one.keep_common_starts()
     queues = list(dict.fromkeys(one.cell[1] for one in judged))
-    judged.sort(key=lambda one: (one.cell[0] != "pages", queues.index(one.cell[1]), int(one.cell[2])))
+    judged.sort(key=lambda one: ((*SETTINGS, *MORE).index(one.cell[0]), queues.index(one.cell[1]), int(one.cell[2])))
     return judged, chosen
 
 
@@ -195,6 +223,15 @@ def format_row(one: Judged) -> list[str]:
     ]
 
 
+def format_video_row(one: Judged) -> list[str]:
+    """Return the row of a cell with a video: rates of the encoder, and shares of frames that were late or lost."""
+    ours, linux = one.sides
+    rates = [fmean(side.rates.values()) for side in (ours, linux)]
+    bad = [100 * fmean(side.bad_frames.values()) for side in (ours, linux)]
+    error = f"{100 * (rates[0] / rates[1] - 1):+.1f} %"
+    return [", ".join(one.cell), f"{rates[0]:.4g} / {rates[1]:.4g} / {error}", f"{bad[0]:.3g} / {bad[1]:.3g}"]
+
+
 def format_verdict(judged: Sequence[Judged]) -> str:
     """Return how many cells agree, in a sentence."""
     agree = sum(not one.off for one in judged)
@@ -203,23 +240,36 @@ def format_verdict(judged: Sequence[Judged]) -> str:
     return f"**{agree} of {len(judged)} cells agree.**{more}"
 
 
+def format_table(judged: Sequence[Judged]) -> str:
+    """Return the table of some cells."""
+    header = ["cell", "mean, ms", "±", "P95, ms", "n", "agrees"]
+    return align_table(header, [format_row(one) for one in judged], words=(0, 5))
+
+
 def main(results: str) -> None:
     """Write the page."""
     judged, versions = judge(results)
-    header = ["cell", "mean, ms", "±", "P95, ms", "n", "agrees"]
-    table = align_table(header, [format_row(one) for one in judged], words=(0, 5))
-    starts = max(len(one.sides[0].means) for one in judged)
+    first = [one for one in judged if one.cell[0] in SETTINGS]
+    more = [one for one in judged if one.cell[0] in MORE]
     ours, linux = (sum(one.left_out[side] for one in judged) for side in (0, 1))
     left_out = (
-        f"Starts in which a call over FQ-CoDel shares its flow queue with a flow are left out: {ours} of the simulator "
-        f"and {linux} of Linux."
+        "Starts in which datagrams over FQ-CoDel share their flow queue with a flow are left out: "
+        f"{ours} of the simulator and {linux} of Linux."
     )
     text = TEXT.format(
         left_out=left_out,
-        cells=len(judged),
-        starts=starts,
-        verdict=format_verdict(judged),
-        table=table,
+        first=len(first),
+        more=len(more),
+        starts=max(len(one.sides[0].means) for one in judged),
+        verdict=format_verdict(first),
+        table=format_table(first),
+        video_table=align_table(
+            ["cell", "rate, Mbit/s", "late or lost, %"],
+            [format_video_row(one) for one in judged if one.sides[0].rates],
+            words=(0,),
+        ),
+        more_verdict=format_verdict(more),
+        more_table=format_table(more),
         versions=versions,
     )
     PAGE.write_text(text, encoding="utf-8")

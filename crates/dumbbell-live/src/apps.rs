@@ -4,6 +4,7 @@
 //! A connection is one of TCP, which carries both ways; datagrams of both ways have one pair of sockets. What the user waited for, and each
 //! datagram that arrived, goes into records that `dumbbell_measure::from_capture` reads.
 
+mod connection;
 mod datagrams;
 mod plan;
 mod report;
@@ -15,6 +16,7 @@ use self::datagrams::DatagramUser;
 use self::report::Report;
 use self::streams::StreamUser;
 use crate::clock::MonotonicClock;
+use dumbbell_config::schedule::Schedule;
 use dumbbell_config::{RunConfig, SAMPLE_INTERVAL};
 use dumbbell_core::app::{AnyApp, AppContext, AppKind, StreamDirection};
 use dumbbell_core::units::Instant;
@@ -62,7 +64,7 @@ enum Part {
     Listener,
 }
 
-/// Most connections of a user; `pages` takes up to a hundred.
+/// Most connections of a user: each has its own ports.
 const MOST_CONNECTIONS: u64 = 1 << 20;
 
 impl Token {
@@ -91,9 +93,25 @@ struct Surface {
     entered: String,
     /// Room for what is read and not looked at.
     room: Vec<MaybeUninit<u8>>,
+    /// Number of the responses of the next connection that is not there for the whole run, and the first that is too large.
+    next_number: u32,
+    numbers_end: u32,
 }
 
 impl Surface {
+    /// Returns the number in the run of the responses of a new connection.
+    fn take_number(&mut self) -> io::Result<u32> {
+        let number = self.next_number;
+        if number + 1 >= self.numbers_end {
+            let most = self.numbers_end / 2;
+            return Err(io::Error::other(format!(
+                "app: more than {most} connections in one run, each of which has its own port: use a shorter run, or the simulator"
+            )));
+        }
+        self.next_number += 2;
+        Ok(number)
+    }
+
     /// Sockets are made in the namespace `space` from now on.
     fn enter(&mut self, space: &str) -> io::Result<()> {
         if self.entered != space {
@@ -118,12 +136,18 @@ struct Users {
 }
 
 impl Users {
-    fn new(config: &RunConfig, plans: &[UserPlan], started: u64) -> io::Result<Users> {
+    fn new(config: &RunConfig, guest: &Plan, started: u64) -> io::Result<Users> {
+        let plans = &guest.users[..];
+        let schedule = Schedule::new(config);
+        let listed = schedule.flows.len() + schedule.udp.len() + schedule.app_endpoints().len() + schedule.web.len();
         let mut surface = Surface {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
             report: Report::default(),
             entered: String::new(),
             room: vec![MaybeUninit::uninit(); READ],
+            // behind everything whose number is known ahead
+            next_number: listed as u32,
+            numbers_end: u32::from(guest.receivers).saturating_sub(FIRST_PORT),
         };
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         surface.epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
@@ -139,10 +163,17 @@ impl Users {
                     let stop = one.params.stop.unwrap_or(Instant::NEVER);
                     User::Streams(StreamUser::open(app, (machine, way), plan, (start, stop), &mut surface)?)
                 }
-                AnyApp::Datagrams(ways) => {
-                    User::Datagrams(DatagramUser::open((app, endpoint), ways, (plan, one), (start, config), &mut surface)?)
+                AnyApp::Datagrams(mut ways) => {
+                    if ways[0].take_control().is_some() {
+                        return Err(io::Error::other(format!("app[{app}]: {} does not run here", one.spec.name())));
+                    }
+                    let times = (start, config);
+                    User::Datagrams(DatagramUser::open((app, endpoint), ways.into(), (plan, one), times, &mut surface)?)
                 }
-                AnyApp::Media(_) => return Err(io::Error::other(format!("app[{app}]: {} does not run here", one.spec.name()))),
+                AnyApp::Media(way) => {
+                    let times = (start, config);
+                    User::Datagrams(DatagramUser::open((app, endpoint), vec![way], (plan, one), times, &mut surface)?)
+                }
             });
         }
         let due = vec![Instant::NEVER; users.len()];
@@ -282,7 +313,7 @@ pub fn run(folder: &Path, started: u64) -> io::Result<()> {
     if plan.users.len() != config.apps.len() {
         return Err(io::Error::other(format!("plan: {} users of applications, of {}", plan.users.len(), config.apps.len())));
     }
-    let mut users = Users::new(&config, &plan.users, started)?;
+    let mut users = Users::new(&config, &plan, started)?;
     users.carry_out(&config, config.end() + plan.tail)?;
     fs::write(folder.join("samples.apps"), &users.surface.report.samples)?;
     fs::write(folder.join("apps"), &users.surface.report.records)

@@ -56,6 +56,18 @@ impl TcpInfo {
         self.long(120).saturating_sub(1)
     }
 
+    /// Payload of a full segment, bytes: tcpi_snd_mss.
+    pub fn segment(&self) -> u64 {
+        u64::from(self.word(16))
+    }
+
+    /// Payload of the segments that the connection sends in `ms`, of `least` segments at the least and a window at the most, bytes.
+    pub fn find_unsent(&self, ms: u64, least: u64) -> u32 {
+        let [srtt_us, cwnd] = [68, 80].map(|at| u64::from(self.word(at)));
+        let segments = (cwnd * ms * 1_000 / srtt_us.max(1)).clamp(least, cwnd.max(least));
+        u32::try_from(segments * self.segment()).unwrap_or(u32::MAX)
+    }
+
     /// Returns the sample that the results keep, taken at `time`.
     pub fn sample(&self, time: Instant, is_regular: bool) -> TcpSample {
         let [unacked, sacked, lost, retrans] = [24, 28, 32, 36].map(|at| self.word(at));

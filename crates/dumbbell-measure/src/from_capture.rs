@@ -241,7 +241,7 @@ impl Replay<'_> {
 
     /// The number of the first short flow.
     fn first_short(&self) -> usize {
-        self.count_listed() + self.apps.endpoints.len()
+        self.count_listed() + self.apps.kept
     }
 
     /// Class, base RTT and route of flow `number`.
@@ -433,6 +433,25 @@ impl Replay<'_> {
         FlowResult { rtt_samples: Some(rtts), due: Some(due), ..found }
     }
 
+    fn begin_flow(&mut self, flow: u32, now: Instant) {
+        let (number, listed) = (flow as usize, self.count_listed());
+        let before = self.result(number, self.last(number, self.config.measured_from()), now);
+        self.measures.begin_flow(flow, listed, before, now);
+        if let Some(transit) = number.checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get_mut(udp)) {
+            transit.forget();
+        }
+    }
+
+    fn finish_flow(&mut self, flow: u32, now: Instant) {
+        let (number, listed) = (flow as usize, self.count_listed());
+        let result = self.result(number, self.first_flagged(number, sampled::END), now);
+        if number < listed {
+            self.measures.finish_flow(flow, listed, result);
+        } else {
+            self.finish_short_flow(number, &result);
+        }
+    }
+
     fn handle_event(&mut self, due: CaptureEvent, now: Instant) {
         let listed = self.count_listed();
         match due {
@@ -446,30 +465,12 @@ impl Replay<'_> {
                     self.measures.together.update(now, arrived.into_iter());
                 }
             }
-            CaptureEvent::Flow { flow, over: false } if self.app_endpoint(flow as usize).is_some() => {
-                self.begin_app(flow as usize, now);
-            }
-            CaptureEvent::Flow { flow, over: true } if self.app_endpoint(flow as usize).is_some() => {
-                self.finish_app(flow as usize, now);
-            }
-            CaptureEvent::Flow { flow, over: false } => {
-                let before = self.result(flow as usize, self.last(flow as usize, self.config.measured_from()), now);
-                self.measures.begin_flow(flow, listed, before, now);
-                if let Some(transit) =
-                    (flow as usize).checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get_mut(udp))
-                {
-                    transit.forget();
-                }
-            }
-            CaptureEvent::Flow { flow, over: true } => {
-                let number = flow as usize;
-                let result = self.result(number, self.first_flagged(number, sampled::END), now);
-                if number < listed {
-                    self.measures.finish_flow(flow, listed, result);
-                } else {
-                    self.finish_short_flow(number, &result);
-                }
-            }
+            CaptureEvent::Flow { flow, over } => match self.app_endpoint(flow as usize) {
+                Some(endpoint) if over => self.finish_app((flow as usize, endpoint), now),
+                Some(endpoint) => self.begin_app((flow as usize, endpoint), now),
+                None if over => self.finish_flow(flow, now),
+                None => self.begin_flow(flow, now),
+            },
             CaptureEvent::Point => {
                 self.hops.iter_mut().for_each(|hop| hop.settle(now));
                 let seen: Vec<SeriesView> = (0..listed).map(|number| self.series_view(number, now)).collect();
@@ -539,7 +540,8 @@ impl Replay<'_> {
             {
                 agenda.push((start.time + ahead, CaptureEvent::Started(flow)));
             }
-            if from > Instant::ZERO && (flow as usize) < self.first_short() {
+            let is_short = flow as usize >= self.first_short() && self.app_endpoint(flow as usize).is_none();
+            if from > Instant::ZERO && !is_short {
                 agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
             agenda.push((end + ahead, CaptureEvent::Flow { flow, over: true }));

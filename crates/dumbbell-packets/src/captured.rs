@@ -219,6 +219,8 @@ struct Directions {
     web: Vec<bool>,
     /// Both ways of a connection of an application have the number of its responses.
     apps: Vec<bool>,
+    /// Whether connections that opened during the run send up, if all of them send the same way.
+    others: Option<bool>,
 }
 
 impl Directions {
@@ -228,7 +230,10 @@ impl Directions {
         let web = schedule.web.iter().map(|one| config.web[one.process].route.up);
         let ends = schedule.app_endpoints();
         let apps = ends.iter().map(|end| config.apps[end.app as usize].route(StreamDirection::Response).up);
-        Directions { listed: listed.collect(), web: web.collect(), apps: apps.collect() }
+        let opening = config.apps.iter().zip(&schedule.apps).filter(|(_, user)| user.connections == 0);
+        let mut all = opening.map(|(app, _)| app.route(StreamDirection::Response).up);
+        let others = all.next().filter(|&first| all.all(|up| up == first));
+        Directions { listed: listed.collect(), web: web.collect(), apps: apps.collect(), others }
     }
 
     /// `None` if there is no such flow.
@@ -240,7 +245,7 @@ impl Directions {
                 None => place -= kind.len(),
             }
         }
-        None
+        self.others
     }
 }
 
@@ -334,7 +339,9 @@ impl Writing {
     fn write_passing(&mut self, place: CapturePoint, passing: &Passing) -> io::Result<()> {
         let Passing { time, whose, ref frame, .. } = *passing;
         let up = self.directions.goes_up(whose.number);
-        let up = up.ok_or_else(|| wrong(format!("a packet of flow {}, which the run has not", whose.number)))?;
+        let up = up.ok_or_else(|| {
+            wrong(format!("a packet of flow {}, which the run has not, or which may send up or down", whose.number))
+        })?;
         let point = match place {
             CapturePoint::Into(hop) => self.hops[usize::from(hop)].clone(),
             CapturePoint::Out(hop) => format!("{}{OUT}", self.hops[usize::from(hop)]),

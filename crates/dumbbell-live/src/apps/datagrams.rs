@@ -1,4 +1,4 @@
-//! A user of an application of datagrams: two sockets, over which both ways go.
+//! A user of an application of datagrams: two sockets, over which both ways go. A video has data one way, and reports on them the other.
 
 use super::plan::UserPlan;
 use super::report::{ecn_bits, Report};
@@ -7,9 +7,10 @@ use dumbbell_config::{AppConfig, RunConfig};
 use dumbbell_core::app::{PacketFate, StreamDirection};
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol};
-use dumbbell_core::units::Instant;
+use dumbbell_core::units::{Duration, Instant};
+use dumbbell_measure::flow::whole_micros;
 use dumbbell_measure::from_capture::sampled;
-use dumbbell_measure::from_live::TcpSample;
+use dumbbell_measure::from_live::{SenderState, TcpSample};
 use nix::cmsg_space;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::socket::{recvmsg, ControlMessageOwned, MsgFlags};
@@ -48,6 +49,21 @@ struct DatagramWay {
     left: Instant,
 }
 
+impl DatagramWay {
+    fn new(protocol: Box<dyn Protocol>) -> DatagramWay {
+        DatagramWay {
+            protocol,
+            sent: 0,
+            answered: 0,
+            received_bytes: 0,
+            under_way: VecDeque::new(),
+            answers: VecDeque::new(),
+            fate: PacketFate::default(),
+            left: Instant::ZERO,
+        }
+    }
+}
+
 /// A user; sockets and ways by [`StreamDirection::index`] of what they send.
 pub struct DatagramUser {
     app: usize,
@@ -57,13 +73,16 @@ pub struct DatagramUser {
     /// Type of service that each socket has now.
     now_tos: [u32; 2],
     sockets: [Socket; 2],
-    ways: [DatagramWay; 2],
+    /// Without requests of media, whose receiver only answers.
+    ways: Vec<DatagramWay>,
     start: Instant,
     stop: Instant,
     has_begun: bool,
     /// When receivers begin to measure, and when what they measured is reported.
     forgets: Instant,
     reports: Instant,
+    /// How much later that is than on the clocks of senders: what was sent until then has as long to arrive as without a queue.
+    behind: Duration,
 }
 
 /// Collects what is sent at one instant.
@@ -97,7 +116,7 @@ impl DatagramUser {
     /// A user with its two sockets.
     pub fn open(
         (app, endpoint): (usize, u32),
-        ways: [Box<dyn Protocol>; 2],
+        ways: Vec<Box<dyn Protocol>>,
         (plan, one): (&UserPlan, &AppConfig),
         (start, config): (Instant, &RunConfig),
         surface: &mut Surface,
@@ -127,22 +146,13 @@ impl DatagramUser {
             tos: plan.tos,
             now_tos: [plan.tos; 2],
             sockets,
-            ways: ways.map(|protocol| DatagramWay {
-                protocol,
-                sent: 0,
-                answered: 0,
-                received_bytes: 0,
-                under_way: VecDeque::new(),
-                answers: VecDeque::new(),
-                fate: PacketFate::default(),
-                left: Instant::ZERO,
-            }),
+            ways: ways.into_iter().map(DatagramWay::new).collect(),
             start,
             stop: one.params.stop.unwrap_or(Instant::NEVER),
             has_begun: false,
-            // what was sent until then has as long to arrive as without a queue
             forgets: if from > Instant::ZERO { from + half } else { Instant::NEVER },
             reports: config.end() + half,
+            behind: half,
         })
     }
 
@@ -158,8 +168,7 @@ impl DatagramUser {
         if !self.has_begun {
             return;
         }
-        for way in StreamDirection::ALL {
-            let own = &self.ways[way.index()];
+        for (own, way) in self.ways.iter().zip(StreamDirection::ALL) {
             let sample = TcpSample { payload: own.received_bytes, sent: own.sent, timeouts: Some(0), ..TcpSample::default() };
             report.sample(self.number + way.index() as u32, flags, time, Some(&sample));
         }
@@ -170,22 +179,21 @@ impl DatagramUser {
         if self.forgets <= now {
             self.forgets = Instant::NEVER;
             for own in &mut self.ways {
-                own.protocol.forget(now);
+                own.protocol.forget(now - self.behind);
                 own.fate = PacketFate::default();
             }
         }
         if self.reports <= now {
             self.reports = Instant::NEVER;
-            for way in StreamDirection::ALL {
-                let own = &self.ways[way.index()];
-                surface.report.figures(self.app, way, &own.protocol.figures(own.fate, now));
+            for (own, way) in self.ways.iter().zip(StreamDirection::ALL) {
+                surface.report.figures(self.app, way, &own.protocol.figures(own.fate, now - self.behind));
             }
         }
         if !self.has_begun && self.start <= now {
             self.has_begun = true;
-            for way in StreamDirection::ALL {
+            for (own, way) in self.ways.iter_mut().zip(StreamDirection::ALL) {
                 surface.report.sample(self.number + way.index() as u32, sampled::START, now, None);
-                self.ways[way.index()].protocol.start(self.start);
+                own.protocol.start(self.start);
             }
         }
         if self.stop <= now {
@@ -196,7 +204,7 @@ impl DatagramUser {
         if !self.has_begun {
             return Ok(());
         }
-        StreamDirection::ALL.into_iter().try_for_each(|way| self.fire(way, now))
+        StreamDirection::ALL.into_iter().take(self.ways.len()).try_for_each(|way| self.fire(way, now))
     }
 
     /// Calls the timers of one way that are due.
@@ -284,14 +292,14 @@ impl DatagramUser {
             if head[4] == 0 {
                 self.arrive(other(end), number, ecn, now, surface)?;
             } else {
-                self.take_answer(end, number, ecn, now)?;
+                self.take_answer(end, number, ecn, now, &mut surface.report)?;
             }
         }
     }
 
     /// Datagram `number` has arrived that was sent this way.
     fn arrive(&mut self, way: StreamDirection, number: u32, ecn: Ecn, now: Instant, surface: &mut Surface) -> io::Result<()> {
-        let own = &mut self.ways[way.index()];
+        let Some(own) = self.ways.get_mut(way.index()) else { return Ok(()) };
         // packets of one pair of sockets never overtake each other, so that those in between are lost
         let Some(UnderWay { what, left, .. }) = take_number(&mut own.under_way, number, |_| {
             own.fate.lost += 1;
@@ -311,10 +319,14 @@ impl DatagramUser {
     }
 
     /// Answer `number` has come back to the sender of this way.
-    fn take_answer(&mut self, way: StreamDirection, number: u32, ecn: Ecn, now: Instant) -> io::Result<()> {
-        let own = &mut self.ways[way.index()];
+    fn take_answer(&mut self, way: StreamDirection, number: u32, ecn: Ecn, now: Instant, report: &mut Report) -> io::Result<()> {
+        let Some(own) = self.ways.get_mut(way.index()) else { return Ok(()) };
         let Some(UnderWay { what, left, .. }) = take_number(&mut own.answers, number, |_| {}) else { return Ok(()) };
-        own.protocol.on_answer(&Answer { ecn, ..what }, now - left, now);
+        let rtt = now - left;
+        let sender = SenderState { srtt_us: whole_micros(rtt), ..SenderState::default() };
+        let sample = TcpSample { sender, payload: rtt.0, sent: own.sent, timeouts: Some(0), ..TcpSample::default() };
+        report.sample(self.number + way.index() as u32, sampled::ANSWER, now, Some(&sample));
+        own.protocol.on_answer(&Answer { ecn, ..what }, rtt, now);
         self.fire(way, now)
     }
 }

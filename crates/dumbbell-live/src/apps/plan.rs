@@ -32,12 +32,14 @@ pub struct UserPlan {
 }
 
 /// Applications of a guest's plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// In order.
     pub users: Vec<UserPlan>,
     /// How long everything goes on behind the end of the run.
     pub tail: Duration,
+    /// The first port of receivers: those of senders are lower.
+    pub receivers: u16,
 }
 
 fn wrong(line: &str) -> io::Error {
@@ -49,15 +51,17 @@ fn field<T: FromStr>(words: &[&str], at: usize, line: &str) -> io::Result<T> {
 }
 
 impl Plan {
-    /// Reads the lines `app NUMBER CONNECTIONS SPACE ADDRESS SPACE ADDRESS PORT CC|- TOS`, of server and client, and `tail NS` among others.
+    /// Reads the lines `app NUMBER CONNECTIONS SPACE ADDRESS SPACE ADDRESS PORT CC|- TOS`, of server and client, `receivers PORT` and `tail NS` among
+    /// others.
     ///
     /// # Errors
     /// A line that is not so.
     pub fn parse(text: &str) -> io::Result<Plan> {
-        let mut plan = Plan::default();
+        let mut plan = Plan { users: Vec::new(), tail: Duration::ZERO, receivers: u16::MAX };
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             match words[0] {
+                "receivers" => plan.receivers = field(&words, 1, line)?,
                 "tail" => plan.tail = Duration(field(&words, 1, line)?),
                 "app" if words.len() == 10 => plan.users.push(UserPlan {
                     number: field(&words, 1, line)?,
@@ -85,10 +89,10 @@ mod tests {
     #[test]
     fn users_are_read_among_the_lines_of_other_programs() {
         let text =
-            "mss 1448\napp 4 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 184\napp 16 1 R 10.2.0.1 S 10.1.0.1 33280 - 0\ntail 120\n";
+            "mss 1448\nreceivers 32768\napp 4 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 184\napp 16 1 R 10.2.0.1 S 10.1.0.1 33280 - 0\ntail 120\n";
         let plan = Plan::parse(text).expect("a plan");
         let host = |space: &str, address: [u8; 4]| Host { space: space.to_owned(), address: address.into() };
-        assert_eq!(plan.tail, Duration(120));
+        assert_eq!((plan.tail, plan.receivers), (Duration(120), 32_768));
         assert_eq!(
             plan.users,
             [
@@ -110,7 +114,12 @@ mod tests {
                 },
             ]
         );
-        for line in ["app 4 6 S", "app x 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 0", "app 4 6 S 10.1 R 10.2.0.2 33025 cubic 0"] {
+        for line in [
+            "receivers 65536",
+            "app 4 6 S",
+            "app x 6 S 10.1.0.1 R 10.2.0.2 33025 cubic 0",
+            "app 4 6 S 10.1 R 10.2.0.2 33025 cubic 0",
+        ] {
             assert!(Plan::parse(line).is_err_and(|error| error.to_string() == format!("plan: {line}")));
         }
     }

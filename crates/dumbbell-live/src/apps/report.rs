@@ -11,7 +11,7 @@ use dumbbell_measure::from_live::TcpSample;
 pub struct Report {
     /// States of senders.
     pub samples: Vec<u8>,
-    /// Loads of users, datagrams that arrived, and values of measures.
+    /// Loads of users, datagrams that arrived, connections that opened, and values of measures.
     pub records: Vec<u8>,
 }
 
@@ -40,6 +40,11 @@ impl Report {
     /// User `app` has all of a load.
     pub fn finish_load(&mut self, app: usize, load: Load) {
         self.record(told::LOAD, app as u32, [load.start.0, load.time.0, load.bytes, 0]);
+    }
+
+    /// User `app` opens its connection `connection`, which is not there for the whole run: its responses have this number in the run.
+    pub fn open(&mut self, app: usize, number: u32, connection: usize) {
+        self.record(told::OPENED, app as u32, [u64::from(number), connection as u64, 0, 0]);
     }
 
     /// A datagram has arrived that endpoint `endpoint` of all applications sent.
@@ -79,6 +84,14 @@ impl Report {
 mod tests {
     use super::*;
     use dumbbell_measure::from_capture::{APP_BYTES, SAMPLE_BYTES};
+
+    #[test]
+    fn a_connection_that_opens_is_a_record_of_its_user() {
+        let mut report = Report::default();
+        report.open(2, 300, 7);
+        assert_eq!(report.records.len(), APP_BYTES);
+        assert_eq!([0, 4, 8, 9, 16].map(|at| report.records[at]), [5, 2, 44, 1, 7]);
+    }
 
     #[test]
     fn records_have_their_lengths_and_numbers_their_places() {

@@ -2,7 +2,7 @@
 
 use super::records::{long, word, CapturedFrame};
 use super::{sampled, CaptureError, CapturedSample, Replay};
-use crate::flow::FlowResult;
+use crate::flow::{FlowResult, Samples, SenderState};
 use crate::measure::Measures;
 use crate::transit::Transit;
 use dumbbell_config::schedule::{AppEndpoint, Schedule};
@@ -26,6 +26,8 @@ pub mod told {
     pub const ARRIVAL: u32 = 3;
     /// User: the value of a measure. Which way, its place among the measures of the application, its bits.
     pub const FIGURE: u32 = 4;
+    /// User: opens a connection that is not there for the whole run. The number of its responses in the run, and its number among those of the user.
+    pub const OPENED: u32 = 5;
 }
 
 /// A datagram that arrived.
@@ -49,15 +51,19 @@ struct Arrivals {
 /// Everything that the applications of a run reported.
 #[derive(Clone, Debug, Default)]
 pub struct CapturedApps {
-    /// Both ways of all connections, by number behind listed flows.
+    /// Both ways of all connections: those of the whole run, then the others in the order in which they opened.
     pub endpoints: Vec<AppEndpoint>,
+    /// How many of them there are for the whole run. Their numbers come behind those of listed flows, those of the others behind those of short flows.
+    pub kept: usize,
+    /// Number of short flows.
+    short: usize,
     arrivals: Vec<Arrivals>,
     begun: Vec<(u32, Instant)>,
     loads: Vec<(u32, Load)>,
     /// Values of measures by user and way.
     figures: Vec<[Vec<f64>; 2]>,
-    /// Whether users have streams.
-    streams: Vec<bool>,
+    /// Applications of users, by what they are made of.
+    kinds: Vec<AppKind>,
 }
 
 impl CapturedApps {
@@ -70,11 +76,14 @@ impl CapturedApps {
         let users = config.apps.len();
         let mut found = CapturedApps {
             arrivals: vec![Arrivals::default(); endpoints.len()],
+            kept: endpoints.len(),
+            short: schedule.web.len(),
             endpoints,
             figures: vec![Default::default(); users],
-            streams: config.apps.iter().map(|app| app.spec.has_streams()).collect(),
+            kinds: config.apps.iter().map(|app| app.spec.kind()).collect(),
             ..CapturedApps::default()
         };
+        let listed = config.flows.len() + config.udp.len();
         for record in records.chunks_exact(APP_BYTES) {
             let (kind, whose) = (word(record, 0), word(record, 4));
             let [first, second, third, fourth] = [8, 16, 24, 32].map(|at| long(record, at));
@@ -98,27 +107,46 @@ impl CapturedApps {
                     of_way.resize(of_way.len().max(place + 1), f64::NAN);
                     of_way[place] = f64::from_bits(third);
                 }
+                told::OPENED if (whose as usize) < users && first == (listed + found.short + found.endpoints.len()) as u64 => {
+                    let connection = u32::try_from(second).map_err(|_| stranger())?;
+                    found.endpoints.extend(StreamDirection::ALL.map(|way| AppEndpoint { app: whose, connection, way }));
+                }
                 _ => return Err(stranger()),
             }
         }
         Ok(found)
     }
 
+    /// The place among the endpoints of the one with this number behind listed flows, if it has one.
+    pub fn find_endpoint(&self, number: usize) -> Option<usize> {
+        if number < self.kept {
+            return Some(number);
+        }
+        let place = number.checked_sub(self.short)?;
+        (self.kept..self.endpoints.len()).contains(&place).then_some(place)
+    }
+
+    fn kind(&self, endpoint: usize) -> AppKind {
+        self.kinds[self.endpoints[endpoint].app as usize]
+    }
+
     /// Whether an endpoint sends datagrams.
     pub fn has_datagrams(&self, endpoint: usize) -> bool {
-        !self.streams[self.endpoints[endpoint].app as usize]
+        !matches!(self.kind(endpoint), AppKind::Streams(_))
     }
 
     /// A frame of a connection, with the number `first` of its responses, as one of the endpoint that sent it: both ways of a connection have the same
-    /// ports. A segment of one way acknowledges the other, so that one without data belongs to the other way.
+    /// ports. A segment of one way acknowledges the other, so that one without data belongs to the other way. Reports on media are answers.
     pub fn assign(&self, first: u32, frame: CapturedFrame) -> CapturedFrame {
-        let Some(endpoint) = frame.flow.checked_sub(first).filter(|&number| (number as usize) < self.endpoints.len()) else {
+        let Some(endpoint) = frame.flow.checked_sub(first).and_then(|number| self.find_endpoint(number as usize)) else {
             return frame;
         };
-        let sent_by = endpoint + u32::from(frame.back);
-        let carries = self.has_datagrams(endpoint as usize) || frame.payload > 0;
-        let whose = if carries { sent_by } else { endpoint + u32::from(!frame.back) };
-        CapturedFrame { flow: first + whose, back: !carries, ..frame }
+        let carries = match self.kind(endpoint) {
+            AppKind::Media => return frame,
+            AppKind::Datagrams => true,
+            AppKind::Streams(_) => frame.payload > 0,
+        };
+        CapturedFrame { flow: frame.flow + u32::from(frame.back == carries), back: !carries, ..frame }
     }
 
     /// Counts the datagrams of an endpoint that had arrived by `until`.
@@ -164,16 +192,15 @@ impl CapturedApps {
 }
 
 impl Replay<'_> {
-    /// The place of flow `number` among the endpoints of applications, if it is one: they come behind listed flows.
+    /// The place of flow `number` among the endpoints of applications, if it is one.
     pub(super) fn app_endpoint(&self, number: usize) -> Option<usize> {
-        number.checked_sub(self.count_listed()).filter(|&endpoint| endpoint < self.apps.endpoints.len())
+        self.apps.find_endpoint(number.checked_sub(self.count_listed())?)
     }
 
-    /// The result of an endpoint of an application, which is flow `number`, as [`Replay::result`].
-    fn app_result(&mut self, number: usize, sample: Option<&CapturedSample>, now: Instant) -> FlowResult {
+    /// The result of endpoint `endpoint` of applications, which is flow `number`, as [`Replay::result`].
+    fn app_result(&mut self, (number, endpoint): (usize, usize), sample: Option<&CapturedSample>, now: Instant) -> FlowResult {
         let (ahead, passes_hops) = (self.clock_lead(number), !self.flow_path(number).2.data.is_empty());
         let (at, base_rtt) = (now.saturating_sub(ahead), self.flow_path(number).1);
-        let endpoint = number - self.count_listed();
         let sent = sample.map_or(0, |one| u64::from(one.sent));
         if !self.apps.has_datagrams(endpoint) {
             let result = self.result(number, sample, now);
@@ -194,10 +221,19 @@ impl Replay<'_> {
         } else {
             FlowCounters { arrived: sent, departed: receiver.arrived, ..FlowCounters::default() }
         };
+        let (mut samples, mut min_rtt_us) = (Samples::default(), u32::MAX);
+        let answers = self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0);
+        for one in answers.take_while(|one| one.time + ahead <= now) {
+            min_rtt_us = min_rtt_us.min(one.sender.srtt_us);
+            if one.time > self.config.measured_from() {
+                samples.add(&SenderState { srtt_us: one.sender.srtt_us, ..SenderState::default() });
+            }
+        }
         FlowResult {
             start: self.first_flagged(number, sampled::START).map_or(now, |one| one.time + ahead),
             end: now,
-            min_rtt_us: u32::MAX,
+            min_rtt_us,
+            samples,
             payload: receiver.bytes,
             sender: SenderStats { sent, ..SenderStats::default() },
             transit: Some(Box::new(transit.clone())),
@@ -207,14 +243,19 @@ impl Replay<'_> {
         }
     }
 
-    /// The measured time of an endpoint of an application, which is flow `number`, is over.
-    pub(super) fn finish_app(&mut self, number: usize, now: Instant) {
-        if self.first_flagged(number, sampled::START).is_none() {
+    /// Whether flow `number`, a connection, was closed before the measured time.
+    fn closed_early(&self, number: usize) -> bool {
+        let closed = self.first_flagged(number, sampled::COMPLETE);
+        closed.is_some_and(|one| one.time < self.config.measured_from())
+    }
+
+    /// The measured time of endpoint `endpoint` of applications, which is flow `number`, is over.
+    pub(super) fn finish_app(&mut self, (number, endpoint): (usize, usize), now: Instant) {
+        if self.first_flagged(number, sampled::START).is_none() || self.closed_early(number) {
             return;
         }
         let sample = self.first_flagged(number, sampled::END).copied();
-        let endpoint = number - self.count_listed();
-        let result = self.app_result(number, sample.as_ref(), now);
+        let result = self.app_result((number, endpoint), sample.as_ref(), now);
         let (class, ..) = self.flow_path(number);
         let AppEndpoint { app, way, .. } = self.apps.endpoints[endpoint];
         let figures = self.apps.figures(app, way);
@@ -222,13 +263,21 @@ impl Replay<'_> {
         self.measures.short_totals[usize::from(class)].add(&result);
     }
 
-    /// The measured time of an endpoint of an application, which is flow `number`, begins.
-    pub(super) fn begin_app(&mut self, number: usize, now: Instant) {
-        let endpoint = number - self.count_listed();
-        let sample = self.last(number, self.config.measured_from()).copied();
-        let before = self.app_result(number, sample.as_ref(), now);
+    /// The measured time of endpoint `endpoint` of applications, which is flow `number`, begins.
+    pub(super) fn begin_app(&mut self, (number, endpoint): (usize, usize), now: Instant) {
+        let from = self.config.measured_from();
+        let is_kept = endpoint < self.apps.kept;
+        // a connection that opens later, or is closed, has nothing to leave out
+        let is_open = self.first_flagged(number, sampled::START).is_some_and(|one| one.time <= from);
+        if !is_kept && (!is_open || self.closed_early(number)) {
+            return;
+        }
+        let sample = self.last(number, from).copied();
+        let before = self.app_result((number, endpoint), sample.as_ref(), now);
         self.measures.apps.begin_endpoint(endpoint, before, now);
-        self.apps.forget_delays(endpoint);
+        if is_kept {
+            self.apps.forget_delays(endpoint);
+        }
     }
 }
 
@@ -288,6 +337,66 @@ mod tests {
         let assigned = |back| apps.assign(0, frame(0, back, 0));
         assert_eq!((assigned(false).flow, assigned(false).back), (0, false));
         assert_eq!((assigned(true).flow, assigned(true).back), (1, false));
+    }
+
+    #[test]
+    fn a_video_has_data_one_way_and_its_reports_are_answers() {
+        let apps = read_none(&json!({"kind": {"name": "video", "control": "nada"}}));
+        let assigned = |back| apps.assign(0, frame(0, back, 0));
+        assert_eq!([false, true].map(|back| (assigned(back).flow, assigned(back).back)), [(0, false), (0, true)]);
+    }
+
+    #[test]
+    fn connections_that_open_during_the_run_have_the_numbers_behind_short_flows() {
+        let app = json!({"kind": {"name": "request", "fresh": true}, "cc": {"name": "cubic"}});
+        let web = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 20.0}, "size": 20_000}]);
+        let mut table = config(&app, 500);
+        table["web"] = web;
+        let parsed = RunConfig::from_json(&table).expect("a configuration");
+        let schedule = Schedule::new(&parsed);
+        let first = schedule.web.len() as u32;
+        assert!(first > 0);
+        let opened =
+            [record(told::OPENED, 0, [u64::from(first), 0, 0, 0]), record(told::OPENED, 0, [u64::from(first) + 2, 0, 0, 0])];
+        let apps = CapturedApps::read(&parsed, &schedule, &opened.concat()).expect("two connections");
+        let found = |number: usize| apps.find_endpoint(number).map(|place| apps.endpoints[place].way);
+        let ends = [StreamDirection::Response, StreamDirection::Request].map(Some);
+        assert_eq!((found(0), found(first as usize - 1), found(first as usize + 4)), (None, None, None));
+        assert_eq!([0, 1, 2, 3].map(|place| found(first as usize + place)), [ends[0], ends[1], ends[0], ends[1]]);
+        let request = apps.assign(0, frame(first + 2, true, 400));
+        assert_eq!((request.flow, request.back), (first + 3, false));
+        let wrong = record(told::OPENED, 0, [u64::from(first) + 1, 0, 0, 0]);
+        assert!(CapturedApps::read(&parsed, &schedule, &wrong).is_err());
+    }
+
+    #[test]
+    fn what_closed_connections_counted_in_the_measured_time_is_kept() {
+        // closed ahead of the measured time, across its start, within it, and never
+        let whose: Vec<u8> = (0..4).flat_map(|pair| record(told::OPENED, 0, [2 * pair, 0, 0, 0])).collect();
+        let closed = sampled::END | sampled::COMPLETE;
+        let samples = [
+            sample(100, 0, sampled::START, (0, 0)),
+            sample(200, 0, closed, (1_000, 1)),
+            sample(300, 2, sampled::START, (0, 0)),
+            sample(400, 2, sampled::POLL, (10_000, 10)),
+            sample(700, 2, closed, (30_000, 30)),
+            sample(700, 4, sampled::START, (0, 0)),
+            sample(900, 4, closed, (50_000, 50)),
+            sample(900, 6, sampled::START, (0, 0)),
+            sample(1000, 6, sampled::POLL | sampled::END, (7_000, 7)),
+        ];
+        let captured = Capture {
+            hops: vec![HopCaptures { limit: 100, ..HopCaptures::default() }],
+            samples: &samples.concat(),
+            apps: &whose,
+            started: 0,
+        };
+        let app = json!({"kind": {"name": "request", "fresh": true}, "cc": {"name": "cubic"}});
+        let found = measure(&config(&app, 400), &captured).expect("a result");
+        // 20 of the second's segments, 50 of the third's, and 7 of the last's
+        assert_eq!(found.tables.apps.int("sent"), Some(&[77][..]));
+        let goodput = found.tables.apps.real("goodput_mbit").expect("a column")[0];
+        assert!((goodput - 77_000.0 * 8e-6 / 0.6).abs() < 1e-9, "{goodput}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import dataclass
+from typing import Any
 
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.nets import Net
@@ -52,9 +53,17 @@ def list_notes(cells: list[Cell], kernel: Kernel) -> list[str]:
             said["flows.stop: at most two segments that were written before leave after it"] = None
         if any(one["cc"] is not None for one in groups.get("app", ())):
             said["app: both ways of a connection are one of TCP, whose segments acknowledge as well"] = None
+        if any(_closes_connections(one["kind"]) for one in groups.get("app", ())):
+            said["app: connections that are closed send FINs"] = None
         if any(one["spacing"] == "poisson" for one in groups["udp"]):
             said["udp.spacing = poisson: the same distribution, other draws"] = None
     return list(said)
+
+
+def _closes_connections(kind: dict[str, Any]) -> bool:
+    """Whether an application closes connections during the run."""
+    fresh = bool(kind.get("fresh")) or kind.get("persistent") is False
+    return fresh or kind["name"] == "responsiveness"
 
 
 def name_by_path(plan: str) -> str:

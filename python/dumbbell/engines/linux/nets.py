@@ -27,7 +27,19 @@ _FIRST_TABLE, _ECN_TABLE = 1000, 100  # routing tables
 _TTL = 255  # each hop takes up to three of it
 
 
-APPLICATIONS = ("pages", "call")  # that have been compared
+# All but those that set rates of shapers.
+APPLICATIONS = (
+    "pages",
+    "call",
+    "game",
+    "video",
+    "request",
+    "onoff",
+    "backup",
+    "dash",
+    "responsiveness",
+)
+_HEAD = 5  # crates/dumbbell-live/src/apps/datagrams.rs: bytes of a datagram by which the guest knows it again
 
 
 class Net(GuestPlan):
@@ -198,6 +210,7 @@ class Net(GuestPlan):
         for (where, one), (_, connections) in zip(users, self.schedule["app"], strict=True):
             if one["kind"]["name"] not in APPLICATIONS:
                 raise Unsupported(one["kind"]["name"], APPLICATIONS, key=f"{where}.kind", where="Linux")
+            _check_payloads(where, one["kind"])
             cc = "-" if one["cc"] is None else self.map_control(where, one["cc"])
             if one["cc"] is not None and one["ecn_echo"] not in ("auto", "dctcp" if cc == "dctcp" else "classic"):
                 allowed = "auto: both ends of a connection have the same congestion control"
@@ -209,6 +222,14 @@ class Net(GuestPlan):
             ends = f"{spaces[0]} {server} {spaces[1]} {client} {port}"
             yield f"app {number} {connections} {ends} {cc} {one['dscp'] << 2}"
             number += 2 * connections
+
+
+def _check_payloads(where: str, kind: dict[str, Any]) -> None:
+    """Raise InputError for datagrams without room for what the guest writes into them."""
+    for key in ("payload", "client_payload", "server_payload"):
+        # a video has a header of RTP besides
+        if kind["name"] != "video" and kind.get(key, _HEAD) < _HEAD:
+            raise Unsupported(f"{kind[key]} B", f"{_HEAD} B or more", key=f"{where}.kind.{key}", where="Linux")
 
 
 def _list_steps(hops: tuple[int, ...], start: str, end: str) -> Iterator[tuple[str, str]]:
