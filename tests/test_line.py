@@ -127,7 +127,7 @@ def test_the_answer_names_a_flow_queue_below_the_rate_of_the_line(tmp_path: Path
 
 
 def _find_waits(gain: str) -> tuple[float, float]:
-    found = re.search(r"a call down waits at most ([\d.]+) ms \(([\d.]+) ms without a shaper\)", gain)
+    found = re.search(r"a packet of a call down takes at most ([\d.]+) ms \(([\d.]+) ms without a shaper\)", gain)
     assert found
     return float(found[2]), float(found[1])
 
@@ -135,7 +135,7 @@ def _find_waits(gain: str) -> tuple[float, float]:
 def _compare(goodput: dict[str, float], delay: float = 50.0) -> SettingComparison:
     """Return settings with these goodputs and delays of 10 ms, without a shaper of `delay` ms."""
     rate = Felt("download, Mbit/s", "{} Mbit/s down", "down", "rate", more_is_better=True)
-    wait = Felt("call down, delay P99, ms", "a call down waits {} at P99", "call down", "delay", " ms")
+    wait = Felt("call down, delay P99, ms", "a packet of a call down takes {} at P99", "call down", "delay", " ms")
     rows = [
         {"setting": name, "seed": 1, "hash": "1", "label": column.label, "value": value}
         for name, own in goodput.items()

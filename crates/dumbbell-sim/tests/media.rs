@@ -115,7 +115,10 @@ fn a_queue_that_drops_a_call_and_a_buffer_that_plays_nothing_are_seen_by_its_mea
     assert!((sent, late, lost, share) == (1_000, 0, 0, 0.0) && score > 4.3, "{score}");
     // a FIFO drops one of two packets, of the call as of the flood; what it does not drop waits for a thousand packets
     let dropped = down(&call_beside_a_flood("pfifo", &json!({"playout": 2_000 * MS}), &json!({})));
-    assert!((300..700).contains(&dropped.2) && dropped.1 == 0 && (0.3..0.7).contains(&dropped.3) && dropped.4 < 1.5, "{dropped:?}");
+    assert!(
+        (300..700).contains(&dropped.2) && dropped.1 == 0 && (0.3..0.7).contains(&dropped.3) && dropped.4 < 1.5,
+        "{dropped:?}"
+    );
     // a queue that drops the call, and nothing else
     let none = down(&call_beside_a_flood("fq_codel", &json!({}), &json!({"path": [{"name": "loss", "probability": 1.0}]})));
     assert_eq!(none, (1_000, 0, 1_000, 1.0, 1.0));

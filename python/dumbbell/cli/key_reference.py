@@ -269,7 +269,7 @@ def describe(name: str) -> str:
     found = [f"{wanted} is the name of {join_words([KIND_NOUNS[kind] for kind in kinds])}."] if len(kinds) > 1 else []
     for group in list_groups():
         if wanted in (group.name, group.name.rpartition(".")[2]):
-            heading = f"As {KIND_NOUNS[group.kind]}, {group.places[0]} = \"{wanted}\":\n" if len(kinds) > 1 else ""
+            heading = f'As {KIND_NOUNS[group.kind]}, {group.places[0]} = "{wanted}":\n' if len(kinds) > 1 else ""
             found.append(heading + group.to_text())
         for key in group.keys:
             if (

@@ -68,8 +68,8 @@ def choose_setting(one: SettingComparison, ranked: RankedSettings) -> str:
     """Return the setting that costs least, of those whose delays are about those of the best.
 
     That is no shaper if its delays are: it needs no work. A setting whose delays are significantly longer, or longer
-    by a factor that is worth a change, is not chosen: few seeds may not distinguish it. The cost is the share of goodput that is lost against the
-    setting with most, added over directions.
+    by a factor that is worth a change, is not chosen: few seeds may not distinguish it. The cost is the share of
+    goodput that is lost against the setting with most, added over directions.
     """
     if _is_nearly_best(one, ranked, UNSHAPED):
         return UNSHAPED
