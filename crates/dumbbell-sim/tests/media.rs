@@ -112,20 +112,21 @@ fn a_queue_that_drops_a_call_and_a_buffer_that_plays_nothing_are_seen_by_its_mea
     };
     // a queue per flow keeps the call, whatever else comes
     let (sent, late, lost, share, score) = down(&call_beside_a_flood("fq_codel", &json!({}), &json!({})));
-    assert!((sent, late, lost, share) == (1_000, 0, 0, 0.0) && score > 4.3, "{score}");
-    // a FIFO drops one of two packets, of the call as of the flood; what it does not drop waits for a thousand packets
+    assert!((sent, late, lost, share) == (1_001, 0, 0, 0.0) && score > 4.3, "{score}");
+    // A FIFO has room only between a departure and the next packet of the flood; what it does not drop waits for a thousand packets
     let dropped = down(&call_beside_a_flood("pfifo", &json!({"playout": 2_000 * MS}), &json!({})));
     assert!(
-        (300..700).contains(&dropped.2) && dropped.1 == 0 && (0.3..0.7).contains(&dropped.3) && dropped.4 < 1.5,
+        (500..950).contains(&dropped.2) && dropped.1 == 0 && (0.5..0.95).contains(&dropped.3) && dropped.4 < 1.5,
         "{dropped:?}"
     );
     // a queue that drops the call, and nothing else
     let none = down(&call_beside_a_flood("fq_codel", &json!({}), &json!({"path": [{"name": "loss", "probability": 1.0}]})));
-    assert_eq!(none, (1_000, 0, 1_000, 1.0, 1.0));
+    assert_eq!(none, (1_001, 0, 1_001, 1.0, 1.0));
     // all frames arrive, and none is played
     let outcome = call_beside_a_flood("fq_codel", &json!({"playout": 0}), &json!({}));
     let (sent, late, lost, share, score) = down(&outcome);
-    assert!((sent, lost, share, score) == (1_000, 0, 1.0, 1.0) && late == 1_000, "{late}");
+    // the frame of the last instant is still under way
+    assert!((sent, late, lost, share, score) == (1_001, 1_000, 0, 1.0, 1.0), "{late} {lost} {share} {score}");
     assert!(real(&outcome, "mouth_to_ear_ms")[0].is_nan() && real(&outcome, "delay_mean_ms")[0] < 20.0);
 }
 
