@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from statistics import fmean
@@ -192,3 +193,17 @@ def test_every_key_that_is_not_usual_is_said() -> None:
     assert setting.describe_sections(configs) == [
         ("bottleneck", "rate 10Mbit, aqm pfifo | pfifo(limit=50), shaper link | htb")
     ]
+
+
+def test_where_no_link_is_used_much_the_verdict_says_that_the_queue_matters_little() -> None:
+    one = comparison({"a": [10.0, 10.1, 10.2], "b": [14.0, 14.1, 14.3]}, {})
+    use = Felt("utilisation of bottleneck, %", "the link is used to {}", "bottleneck", "use", " %", more_is_better=True)
+
+    def add_use(share: float) -> SettingComparison:
+        rows = one.frame.filter(label="ping").with_columns(label=pl.lit(use.label), value=pl.lit(share))
+        frame = pl.concat([one.frame, rows])
+        return dataclasses.replace(one, columns=[*one.columns, use], frame=frame)
+
+    said = {share: verdict.describe_verdict(add_use(share), verdict.rank_settings(one)) for share in (11.2, 80.0)}
+    assert said[11.2][1].startswith("No link is used to more than 11.2 %, so that little waits")
+    assert said[80.0][1] == "No flow measures what it costs."

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -64,6 +65,45 @@ def test_a_cable_modem_has_its_own_pie_behind_the_shaper() -> None:
     assert "a queue of 50 ms at the provider's end of the line" in longer.assumptions
 
 
+@pytest.mark.parametrize(("kind", "slot"), [("lte", 1_000_000), ("5g", 500_000)])
+def test_a_cellular_line_has_deep_queues_that_a_router_cannot_change(kind: str, slot: int, tmp_path: Path) -> None:
+    line = AccessLine(100 * MBIT, 20 * MBIT, kind)
+    path = tmp_path / "line.toml"
+    path.write_text(write_experiment(line))
+    experiment = load(str(path))
+    for index in range(len(list_settings(line))):
+        cell = experiment.make_cell(index * line.seeds)
+        down, up = (cell.groups[name] for name in ("bottleneck", "reverse"))
+        assert (down["aqm"]["name"], down["aqm"]["limit"]) == ("bfifo", 10_000_000)
+        assert (up["aqm"]["name"], up["aqm"]["limit"]) == ("pfifo", 1000)
+        assert down["link"]["request"] == 0 < up["link"]["request"]
+        assert [hop["behind"][0]["slot"] for hop in (down, up)] == [slot] * 2
+    assert any(text.startswith("a queue of 10 MB at the base station") for text in line.assumptions)
+    assert any("between a tenth and the whole of those given" in text for text in line.assumptions)
+    # 50 ms of 20 Mbit/s are 82.6 frames
+    shorter = AccessLine(100 * MBIT, 20 * MBIT, kind, modem_buffer=50_000_000)
+    assert shorter.make_queues()[1] == '{ name = "pfifo", limit = 82 }'
+    assert "queues of 50 ms at both ends of the line" in shorter.assumptions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["docsis", "vdsl", "leo", "lte", "5g"])
+def test_lines_that_people_have_get_an_answer(kind: str, tmp_path: Path, command: Command) -> None:
+    """Whatever the line, the call is better with the answer than without, and the assumptions are said."""
+    place = tmp_path / "home"
+    words = ("--down", "60Mbit", "--up", "15Mbit", "--link", kind, "--seeds", "3", "--duration", "10s")
+    out = command("line", *words, "-o", str(place)).stdout
+    sentences = out.partition("\n\n")[0].splitlines()
+    assert sentences[-1].startswith("Assumed: servers at a round-trip time of 20 ms; ")
+    varies = LINKS[kind].varies
+    assert ("cake-autorate" in sentences[0] or "varies" in sentences[0]) == varies
+    before, after = _find_waits(out)
+    assert after < before
+    scores = re.search(r"A call down has a MOS of ([\d.]+) \(([\d.]+) without a shaper\)", out)
+    assert scores and float(scores[1]) >= float(scores[2])
+    assert ("in the base station and in the modem" in out) == (kind in ("lte", "5g"))
+
+
 def test_one_satellite_serves_both_directions(tmp_path: Path) -> None:
     path = tmp_path / "line.toml"
     path.write_text(write_experiment(AccessLine(100 * MBIT, 20 * MBIT, "leo", queues=("cake",), margins=(40,))))
@@ -87,7 +127,7 @@ def test_the_answer_names_a_flow_queue_below_the_rate_of_the_line(tmp_path: Path
 
 
 def _find_waits(gain: str) -> tuple[float, float]:
-    found = re.search(r"a call down waits at most ([\d.]+) ms \(([\d.]+) ms without a shaper\)", gain)
+    found = re.search(r"a packet of a call down takes at most ([\d.]+) ms \(([\d.]+) ms without a shaper\)", gain)
     assert found
     return float(found[2]), float(found[1])
 
@@ -95,7 +135,7 @@ def _find_waits(gain: str) -> tuple[float, float]:
 def _compare(goodput: dict[str, float], delay: float = 50.0) -> SettingComparison:
     """Return settings with these goodputs and delays of 10 ms, without a shaper of `delay` ms."""
     rate = Felt("download, Mbit/s", "{} Mbit/s down", "down", "rate", more_is_better=True)
-    wait = Felt("call down, delay P99, ms", "a call down waits {} at P99", "call down", "delay", " ms")
+    wait = Felt("call down, delay P99, ms", "a packet of a call down takes {} at P99", "call down", "delay", " ms")
     rows = [
         {"setting": name, "seed": 1, "hash": "1", "label": column.label, "value": value}
         for name, own in goodput.items()
@@ -116,6 +156,10 @@ def test_of_settings_that_are_equally_good_the_cheapest_is_chosen() -> None:
     ranked = RankedSettings(["b", "a", "c", UNSHAPED], {name: [] for name in goodput}, dict.fromkeys(goodput, True))
     assert choose_setting(_compare(goodput, delay=50.0), ranked) == "b"
     assert choose_setting(_compare(goodput, delay=10.9), ranked) == UNSHAPED
+    # nothing is distinguished, and a waits twice as long: it is not chosen because it is cheaper
+    is_call_of_a = (pl.col("setting") == "a") & pl.col("label").str.starts_with("call")
+    slow = one.frame.with_columns(value=pl.when(is_call_of_a).then(20.0).otherwise(pl.col("value")))
+    assert choose_setting(replace(one, frame=slow), RankedSettings(order, losing, {"a": False, "c": True})) == "b"
     # a loses packets of a call
     assert choose_setting(one, RankedSettings(order, losing | {"a": ["call"]}, {"a": False, "c": True})) == "b"
 
@@ -178,7 +222,7 @@ def test_a_wrong_row_is_named(text: str, expected: str, tmp_path: Path) -> None:
         (("--down", "5Mbit"), "--up is missing"),
         (("--down", "5", "--up", "5Mbit"), '--down is "5"; did you mean "5Mbit"?'),
         (("--down", "1kbit", "--up", "5Mbit"), "100kbit to 10Gbit"),
-        (("--down", "5Mbit", "--up", "5Mbit", "--link", "dsl"), "fibre, docsis, vdsl, adsl, leo"),
+        (("--down", "5Mbit", "--up", "5Mbit", "--link", "dsl"), "fibre, docsis, vdsl, adsl, leo, lte, 5g"),
         (("--down", "5Mbit", "--up", "5Mbit", "--queue", "red"), "fq_codel, cake"),
         (("--down", "5Mbit", "--up", "5Mbit", "--margins", "200"), "percentages from 1 to 110"),
         (("--down", "5Mbit", "--up", "5Mbit", "--duration", "3s"), "--duration is 3s; it must be 6s to 86400s"),

@@ -98,6 +98,7 @@ def test_a_setting_replaces_what_the_file_says_of_the_link() -> None:
         ({"link": {"name": "onoff", "times": "often"}}, 'bottleneck.link.times is "often"; it must be fixed or'),
         ({"link": {"name": "leo", "outage": "10s"}}, "bottleneck.link.outage is 10s; it must be at most half of"),
         ({"link": {"name": "leo", "delay_min": "9ms"}}, "bottleneck.link.delay_min is 9ms; it must be at most del"),
+        ({"link": {"name": "cellular", "grant": "9ms"}}, "bottleneck.link.grant: it has no effect without request"),
         ({"link": "unshaped"}, "bottleneck.link is unshaped; it must be a link with a rate, or a queue that shapes"),
         ({"link": "trace"}, "bottleneck.link.file is missing; give the name of a file in mahimahi's format"),
         ({"link": {"name": "trace", "file": "no.trace"}}, "bottleneck.link.file: "),

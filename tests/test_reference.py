@@ -88,6 +88,14 @@ def test_one_name_is_described(name: str, expected: str) -> None:
     assert expected in key_reference.describe(name)
 
 
+def test_a_name_of_two_things_says_which_is_which() -> None:
+    text = key_reference.describe("onoff")
+    assert text.startswith("onoff is the name of a link and an application.\n")
+    assert 'As a link, bottleneck.link = "onoff":\nonoff: suspension' in text
+    assert 'As an application, app.kind = "onoff":\nonoff: A client that fetches small files' in text
+    assert "is the name of" not in key_reference.describe("codel")
+
+
 @pytest.mark.parametrize(
     ("name", "near"),
     [("goodput_mbt", "goodput_mbit"), ("codle", "codel"), ("botleneck.rate", "bottleneck.rate"), ("qqqqqq", None)],

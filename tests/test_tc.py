@@ -636,3 +636,38 @@ NUMBERED = ("limit", "rate", "target", "delay", "bandwidth", "burst", "quantum",
 def test_no_number_gives_anything_but_an_experiment_or_an_error(kind: str, option: str, number: int, unit: str) -> None:
     with contextlib.suppress(InputError):
         assert tomllib.loads(read(f"{kind} {option} {number}{unit} ").text)["bottleneck"]
+
+
+# lines of public threads, word for word: each is an experiment, or refused with its reason
+
+PUBLIC: dict[tuple[str, ...], str] = {
+    # openwrt/packages 16045
+    ("cake bandwidth 5415kbit overhead 38 mpu 84 diffserv4 nat dual-srchost ack-filter",): "",
+    # sqm-scripts 84
+    ("stab linklayer atm overhead -4 tbf rate 808kbit burst 1695", ADSL_QUEUE): "tbf drops each frame that is longer",
+    # sqm-scripts 82 and 37
+    ("htb rate 20mbit", "fq_codel quantum 1526"): "",
+    (SHARED,): "",
+    # LibreQoS 280, and its documentation
+    ("htb rate 125mbit ceil 500mbit", "cake diffserv4"): "",
+    ("cake bandwidth 100mbit diffserv4 nat wash",): "",
+    # dtaht/sch_cake 150
+    ("cake bandwidth 840kbit flows atm overhead 10",): "",
+    ("fq limit 1000",): "",
+    # SQM, ingress
+    ("cake bandwidth 45mbit ingress autorate-ingress besteffort wash",): "does not support autorate-ingress of cake",
+    # netem
+    ("netem delay 20ms loss 1%",): "",
+    ("netem delay 50ms 100ms distribution pareto",): "does not support the distribution pareto",
+    ("netem delay 500ms 100ms loss 25%",): "packets overtake each other; use rate in the same netem",
+    ("red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 ecn adaptive bandwidth 10Mbit",): "",
+    ("police rate 10mbit burst 10k drop",): "",
+}
+
+
+@pytest.mark.parametrize("lines", PUBLIC)
+def test_a_line_of_a_public_thread_is_an_experiment_or_refused_with_its_reason(lines: tuple[str, ...]) -> None:
+    if reason := PUBLIC[lines]:
+        assert reason in refusal(*lines)
+    else:
+        assert tomllib.loads(read(*lines).text)["bottleneck"]["rate"]

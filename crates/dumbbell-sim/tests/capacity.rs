@@ -27,6 +27,7 @@ fn links() -> Vec<Value> {
         "onoff" => json!({"name": name, "on": 70 * MS, "off": 30 * MS}),
         "leo" => json!({"name": name, "interval": 1_000 * MS}),
         "wifi" => json!({"name": name, "jitter": 7 * MS}),
+        "cellular" => json!({"name": name, "motion": 1.0, "request": 10 * MS}),
         _ => json!({"name": name}),
     };
     link::specs().iter().map(|spec| of(spec.name)).collect()

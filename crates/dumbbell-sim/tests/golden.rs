@@ -395,6 +395,14 @@ docsis   pie      cubic 0.881   57.0     135     18    343
 docsis   pie      bbr1  0.976   59.4      61   2337    806
 docsis   dualpi2  cubic 0.873   52.2      65    206     44
 docsis   dualpi2  bbr1  0.975   57.6      44  12633   1238
+cellular codel    cubic 0.849   45.3      23     40      0
+cellular codel    bbr1  0.972  111.4     221  11980      0
+cellular fq_codel cubic 0.849   45.3      23     40      0
+cellular fq_codel bbr1  0.972  111.4     221  11980      0
+cellular pie      cubic 0.953   54.4      62     39      0
+cellular pie      bbr1  0.894   64.3     106    110   2897
+cellular dualpi2  cubic 0.949   50.3      42     48      0
+cellular dualpi2  bbr1  0.916   57.5      77   2978   3786
 ";
 
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE

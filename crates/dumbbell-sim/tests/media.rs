@@ -89,6 +89,47 @@ fn what_the_net_drops_freezes_the_video() {
     assert!(count(&deep, "frames_lost")[0] < 150 && late > 400, "{late}");
 }
 
+/// A call beside twice what the link carries, over `aqm`, with keys of its kind and of [`user`].
+fn call_beside_a_flood(aqm: &str, kind: &Value, more: &Value) -> Outcome {
+    let mut own = json!({"name": "call"});
+    own.as_object_mut().expect("a table").extend(kind.as_object().expect("a table").clone());
+    let mut config = user(&own, 20_000);
+    config["bottleneck"]["aqm"] = json!({"name": aqm});
+    config["udp"] = json!([{"rate": 16_000_000, "size": 1_000}]);
+    // frames meet the flood at any place
+    config["app"][0]["path"] = json!([{"name": "jitter", "max": 3 * MS}]);
+    for (key, value) in more.as_object().expect("a table") {
+        config["app"][0][key] = value.clone();
+    }
+    run(&config)
+}
+
+#[test]
+fn a_queue_that_drops_a_call_and_a_buffer_that_plays_nothing_are_seen_by_its_measures() {
+    let down = |outcome: &Outcome| {
+        let (sent, late, lost) = (count(outcome, "sent")[0], count(outcome, "frames_late")[0], count(outcome, "frames_lost")[0]);
+        (sent, late, lost, real(outcome, "late_share")[0], real(outcome, "mos")[0])
+    };
+    // a queue per flow keeps the call, whatever else comes
+    let (sent, late, lost, share, score) = down(&call_beside_a_flood("fq_codel", &json!({}), &json!({})));
+    assert!((sent, late, lost, share) == (1_001, 0, 0, 0.0) && score > 4.3, "{score}");
+    // A FIFO has room only between a departure and the next packet of the flood; what it does not drop waits for a thousand packets
+    let dropped = down(&call_beside_a_flood("pfifo", &json!({"playout": 2_000 * MS}), &json!({})));
+    assert!(
+        (500..950).contains(&dropped.2) && dropped.1 == 0 && (0.5..0.95).contains(&dropped.3) && dropped.4 < 1.5,
+        "{dropped:?}"
+    );
+    // a queue that drops the call, and nothing else
+    let none = down(&call_beside_a_flood("fq_codel", &json!({}), &json!({"path": [{"name": "loss", "probability": 1.0}]})));
+    assert_eq!(none, (1_001, 0, 1_001, 1.0, 1.0));
+    // all frames arrive, and none is played
+    let outcome = call_beside_a_flood("fq_codel", &json!({"playout": 0}), &json!({}));
+    let (sent, late, lost, share, score) = down(&outcome);
+    // the frame of the last instant is still under way
+    assert!((sent, late, lost, share, score) == (1_001, 1_000, 0, 1.0, 1.0), "{late} {lost} {share} {score}");
+    assert!(real(&outcome, "mouth_to_ear_ms")[0].is_nan() && real(&outcome, "delay_mean_ms")[0] < 20.0);
+}
+
 /// A video of the statistical encoder with NADA over a link of `rate`, with keys of [`user`] in addition. The figures are those of the last 10 s of 30 s.
 fn nada(rate: u64, more: &Value) -> Value {
     let mut config = user(&json!({"name": "video", "source": "statistical", "control": "nada"}), 30_000);

@@ -51,6 +51,8 @@ fn link(rng: &mut Rng, shapes: bool) -> Value {
         "leo" => {
             json!({"name": name, "interval": 1_000 * MS, "outage": rng.draw_below(400) * MS, "delay_max": (8 + rng.draw_below(40)) * MS})
         }
+        "cellular" => json!({"name": name, "low_rate": 0.01 + 0.99 * rng.next_f64(), "motion": rng.next_f64(),
+            "request": rng.draw_below(3) * 5 * MS, "grant": rng.draw_below(10) * MS}),
         "docsis" => json!({"name": name, "interval": (1 + rng.draw_below(4)) * MS, "pipeline": 1 + rng.draw_below(5)}),
         _ => json!({"name": name}),
     }

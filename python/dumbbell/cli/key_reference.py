@@ -13,6 +13,7 @@ from dumbbell.experiment import json_schema, net, plugins, schema, spelling, sta
 from dumbbell.experiment.plugins import built, trust
 from dumbbell.experiment.registry import Algorithm, Param, read_registry
 from dumbbell.results import columns
+from dumbbell.words import join_words
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class KeyGroup:
     keys: tuple[KeyDescription, ...]
     places: tuple[str, ...] = ()  # other words that may stand ahead of its keys
     versions: tuple[str, ...] = ()  # of an algorithm: what each sets unlike the defaults, a line
+    kind: str = ""  # of an algorithm, a key of `KIND_NOUNS`
 
     def to_text(self) -> str:
         """Return the group as `dumbbell describe` prints it."""
@@ -51,6 +53,14 @@ class KeyGroup:
         return "\n\n".join([head, *(key.to_text() for key in self.keys), *versions])
 
 
+KIND_NOUNS = {
+    "aqm": "a queue discipline",
+    "cc": "a congestion control",
+    "stage": "a stage of a path",
+    "link": "a link",
+    "app": "an application",
+}
+"""Kinds of algorithms, with their article."""
 RUN = "run"  # the name of the group of keys outside of every table
 TITLES = {
     RUN: "keys outside of every table",
@@ -200,13 +210,14 @@ def list_sections() -> dict[str, KeyGroup]:
     return {group.name: group for group in groups}
 
 
-def _describe_algorithm(one: Algorithm, places: tuple[str, ...]) -> KeyGroup:
+def _describe_algorithm(one: Algorithm, places: tuple[str, ...], kind: str = "") -> KeyGroup:
     def format_version(version: str, values: dict[str, Any]) -> str:
         shown_values = (f"{key} = {spelling.spell_value(one.params[key], value)}" for key, value in values.items())
         return f"{version}: {', '.join(shown_values) or 'the defaults'}"
 
     versions = tuple(format_version(*item) for item in one.versions.items())
-    return KeyGroup(one.name, one.title, one.source, tuple(map(_make_key, one.params.values())), places, versions)
+    keys = tuple(map(_make_key, one.params.values()))
+    return KeyGroup(one.name, one.title, one.source, keys, places, versions, kind)
 
 
 def list_algorithms() -> dict[str, list[KeyGroup]]:
@@ -219,7 +230,9 @@ def list_algorithms() -> dict[str, list[KeyGroup]]:
         "link": (*(f"{name}.link" for name in net.HOPS), "link"),
         "app": ("app.kind",),
     }
-    return {kind: [_describe_algorithm(one, places[kind]) for one in of.values()] for kind, of in known.kinds.items()}
+    return {
+        kind: [_describe_algorithm(one, places[kind], kind) for one in of.values()] for kind, of in known.kinds.items()
+    }
 
 
 @cache
@@ -252,10 +265,12 @@ def describe(name: str) -> str:
     """
     wanted = re.sub(r"\[(\*|[0-9]+)\]", "", name.strip())
     before, _, last = wanted.rpartition(".")
-    found = []
+    kinds = [group.kind for group in list_groups() if group.kind and group.name == wanted]
+    found = [f"{wanted} is the name of {join_words([KIND_NOUNS[kind] for kind in kinds])}."] if len(kinds) > 1 else []
     for group in list_groups():
         if wanted in (group.name, group.name.rpartition(".")[2]):
-            found.append(group.to_text())
+            heading = f'As {KIND_NOUNS[group.kind]}, {group.places[0]} = "{wanted}":\n' if len(kinds) > 1 else ""
+            found.append(heading + group.to_text())
         for key in group.keys:
             if (
                 key.name == last

@@ -22,7 +22,7 @@ def line(
     ] = None,
     up: Annotated[str | None, Option("--up", metavar="RATE", help="Rate of the line up.")] = None,
     link: Annotated[
-        str, Option("--link", metavar="KIND", help="Kind of line: fibre, docsis, vdsl, adsl or leo.")
+        str, Option("--link", metavar="KIND", help="Kind of line: fibre, docsis, vdsl, adsl, leo, lte or 5g.")
     ] = "fibre",
     rtt: Annotated[
         str | None, Option("--rtt", metavar="TIME", help="Round-trip time to servers; 20ms by default.")
@@ -154,7 +154,7 @@ def _answer_one(one: AccessLine, output: str, command: str, *, file_only: bool) 
     carry_out([experiment], results)
     keys = [cell.key for cell in experiment.make_cells()]
     answer = answer_line(one, StoredResults(Path(results), keys=keys))
-    reporting.write([results], page)
+    reporting.write([results], page, answer=answer.sentences)
     print(format_answer(answer, [f"The experiment: {file}", f"Its results: {results}", f"The page: {page}"]))
 
 

@@ -62,6 +62,7 @@ NEEDS: dict[str, dict[str, _Needs]] = {
         },
         **dict.fromkeys(("target", "interval", "flow_quantum", "ecn"), _FQ_CODEL),
     },
+    "cellular": {"grant": (lambda one: one["request"] > 0, "request")},
     "cake": {"sce_thresh": (lambda one: one["sce"] == "thresh", 'sce = "thresh"')},
     **{name: dict.fromkeys(OF_ECN, _make_needs("ecn")) for name in ("bbr2", "bbr3")},
     "reno": {"abe_slow_start": _ABE},
@@ -145,6 +146,8 @@ def _list_algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
     for place, hop in list_hops(run):
         if "aqm" in hop:
             yield f"{place}.aqm", hop["aqm"]
+        if isinstance(hop.get("link"), dict):
+            yield f"{place}.link", hop["link"]
     for kind in ("flows", "web", "app"):
         for number, one in enumerate(run.get(kind, ())):
             if one.get("cc") is not None:

@@ -19,6 +19,7 @@ from dumbbell.words import capitalise, format_count, format_rate, join_words
 
 WITHOUT = "without a shaper"
 _TIMES = {"99 of 100 times": " at P99", "19 of 20 times": " at P95"}
+_EQUAL = 0.005  # of a rate: a smaller difference is none
 WORTHWHILE = 1.1  # times longer delays, in the geometric mean, from which on a change is worth it: ours
 
 
@@ -46,6 +47,7 @@ def answer_line(line: AccessLine, results: StoredResults) -> LineAnswer:
     chosen = choose_setting(one, ranked)
     sentences = [
         _describe_choice(line, settings[chosen]),
+        line.link.note,
         _describe_gain(one, chosen),
         _describe_price(one, chosen),
         _describe_certainty(one, ranked, chosen),
@@ -63,15 +65,16 @@ def answer_line(line: AccessLine, results: StoredResults) -> LineAnswer:
 
 
 def choose_setting(one: SettingComparison, ranked: RankedSettings) -> str:
-    """Return, of the settings that are not significantly worse than the best, the one that costs least.
+    """Return the setting that costs least, of those whose delays are about those of the best.
 
-    That is no shaper if it is one of them, or if its delays are hardly longer: it needs no work. Otherwise the cost is
-    the share of goodput that is lost against the setting with most, added over directions.
+    That is no shaper if its delays are: it needs no work. A setting whose delays are significantly longer, or longer
+    by a factor that is worth a change, is not chosen: few seeds may not distinguish it. The cost is the share of
+    goodput that is lost against the setting with most, added over directions.
     """
-    good = _list_good(ranked)
-    if UNSHAPED in good or _is_nearly_best(one, ranked, UNSHAPED):
+    if _is_nearly_best(one, ranked, UNSHAPED):
         return UNSHAPED
-    return min(good, key=lambda name: (round(_compute_lost_share(one, name), 3), good.index(name)))
+    near = [name for name in _list_good(ranked) if _is_nearly_best(one, ranked, name)] or ranked.order[:1]
+    return min(near, key=lambda name: (round(_compute_lost_share(one, name), 3), near.index(name)))
 
 
 def _list_good(ranked: RankedSettings) -> list[str]:
@@ -109,10 +112,11 @@ def _describe_choice(line: AccessLine, setting: RouterSetting) -> str:
     if not setting.queue:
         return f"Use {setting.name}: no shaper in the router is clearly better."
     if setting.follows:
-        least, _, most = FOLLOWS
-        return (
-            f"Put Cake into the router, and let cake-autorate set its rate, between {least} and {most} % of the line."
-        )
+        ways = []
+        for name, rate in (("down", line.down), ("up", line.up)):
+            least, base, most = (format_rate(rate * share / 100e6) for share in FOLLOWS)
+            ways.append(f"{least} to {most} {name} with a base rate of {base}")
+        return f"Put Cake into the router, and let cake-autorate set its rate: {' and '.join(ways)}."
     down, up = (format_rate(rate * setting.margin / 100e6) for rate in (line.down, line.up))
     share = f"{setting.margin} % of the line: {down} down, {up} up"
     note = " The rate of this line varies, so that no fixed shaper fits at all times." if line.link.varies else ""
@@ -165,6 +169,9 @@ def _describe_price(one: SettingComparison, chosen: str) -> str:
         if before is None or after is None:
             continue
         name = column.label.partition(",")[0]
+        if abs(before - after) < _EQUAL * before:
+            said.append(f"{name} {format_short(after)} Mbit/s, as much as {WITHOUT}")
+            continue
         word = "less" if after < before else "more"
         said.append(f"{name} {format_short(after)} Mbit/s, {format_short(abs(before - after))} {word} than {WITHOUT}")
     return f"What it costs: {'; '.join(said)}." if said else ""
@@ -180,7 +187,9 @@ def _describe_certainty(one: SettingComparison, ranked: RankedSettings, chosen: 
             f"All other settings have significantly longer waits, or lose what waits ({n}, false discovery rate 5 %)."
         )
     names = f"{join_words(others)} {'is' if len(others) == 1 else 'are'}"
-    return f"By what people feel, {names} not distinguished from the best in {n}; this one costs least."
+    costs = {name: round(_compute_lost_share(one, name), 3) for name in [chosen, *others]}
+    why = "this one costs least" if costs[chosen] == min(costs.values()) else "this one has delays like the best"
+    return f"By what people feel, {names} not distinguished from the best in {n}; {why}."
 
 
 def _make_table(one: SettingComparison, ranked: RankedSettings, chosen: str) -> str:

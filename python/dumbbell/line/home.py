@@ -88,6 +88,9 @@ class AccessLine:
 
     def make_queues(self) -> tuple[str, str]:
         """Return the queue of the provider and of the modem, as TOML."""
+        if self.link.buffers and self.modem_buffer is None:
+            down, up = self.link.buffers
+            return f"{{ {down} }}", f"{{ {up} }}"
         down, up = (f'{{ name = "pfifo", limit = {self.count_packets(rate)} }}' for rate in (self.down, self.up))
         if not self.link.modem_queue:
             return down, up
@@ -104,12 +107,18 @@ class AccessLine:
         """The assumptions of the experiment, each as a noun phrase."""
         return [
             f"servers at a round-trip time of {format_number(self.rtt / 1e6)} ms",
-            f"queues of {format_number(self.buffer / 1e6)} ms at both ends of the line"
-            if not self.link.modem_queue
-            else f"a queue of {format_number(self.buffer / 1e6)} ms at the provider's end of the line",
+            self._describe_buffers(),
             *([self.link.assumed] if self.link.assumed else []),
             "two downloads and one upload that never end, CUBIC without ECN",
         ]
+
+    def _describe_buffers(self) -> str:
+        time = f"{format_number(self.buffer / 1e6)} ms"
+        if self.link.modem_queue:
+            return f"a queue of {time} at the provider's end of the line"
+        if self.link.buffers and self.modem_buffer is None:
+            return self.link.buffer_text
+        return f"queues of {time} at both ends of the line"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from dumbbell.words import capitalise
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
 _MOST_PARTS = 6  # flows of one measure
+_LARGEST_CHANGE = 10.0  # that is given in percent, as a share
 # what people feel of a link: calls, games, videos, pings, pages
 _FELT = (
     *(
@@ -309,7 +310,9 @@ def drop_unit(text: str) -> str:
 
 
 def _make_row(row: dict[str, Any]) -> dict[str, Any]:
-    nothing, ways = row["a"] == 0, describe_opposite_changes(row)
+    ways = describe_opposite_changes(row)
+    # of a change from little or nothing, both values say more
+    nothing = row["a"] == 0 or (row["change"] is not None and abs(row["change"]) > _LARGEST_CHANGE)
     whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop", "apps": "user"}[
         row["table"]
     ]

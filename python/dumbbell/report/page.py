@@ -30,6 +30,7 @@ _PAGE = "index.html"
 _SEED = re.compile(r'"seed":[0-9]+,?')
 # the figures of a report, as far as the runs have these measures
 _FIGURES = (
+    *("apps.delay_p99_ms", "apps.mos", "apps.load_p95_s"),
     *("slowdowns.slowdown_mean", "runs.utilisation", "runs.sojourn_mean_ms", "runs.jain", "flows.goodput_mbit"),
     *(
         "flows.rtt_mean_ms",
@@ -53,6 +54,7 @@ def write(
     references: Sequence[str] = (),
     run_program: bool = False,
     title: str | None = None,
+    answer: Sequence[str] = (),
 ) -> Path:
     """Write a report of results and return the path of its page.
 
@@ -60,7 +62,8 @@ def write(
     unless `engine` names one. `output` is a file that ends in .html, or a folder, in which the page is `index.html` and
     next to it are its time series in full and every table as CSV and Parquet. `suites`, of statements, and `references`
     are files, or names of those that come with dumbbell, which are taken in anyway if they are about these runs.
-    `run_program` runs the program next to a suite.
+    `run_program` runs the program next to a suite. `answer` are sentences for the head of the page, the most important
+    one first.
 
     Raises InputError if there are no runs, or the page cannot be written.
     """
@@ -70,7 +73,7 @@ def write(
         refuse_file_name(path, "a page that ends in .html, or a folder")
     listed = [sources] if isinstance(sources, str | Path | StoredResults) else list(sources)
     runs = ReportRuns(open_files(listed, where, engine))
-    made = _Report(runs, suites, references, run_program=run_program, title=title)
+    made = _Report(runs, suites, references, run_program=run_program, title=title, answer=answer)
     with report_write_failures(output, "a file in a folder that can be written to"):
         return made.write_file(path) if is_file else made.write_folder(path)
 
@@ -86,6 +89,7 @@ class _Report:
         *,
         run_program: bool,
         title: str | None,
+        answer: Sequence[str],
     ) -> None:
         self._runs = runs
         self._models: dict[str | None, str] = {}
@@ -98,6 +102,8 @@ class _Report:
         self._title = title or _make_title(runs)
         verdicts, narrowed = verdict.make_verdicts(self._sides)
         self._sections = {}
+        if answer:
+            self._sections["answer"] = ("Answer", text.make_section("answer", answer))
         if verdicts:
             self._sections["verdict"] = ("Verdict", text.make_section("verdicts", verdicts, narrowed))
         self._sections |= {

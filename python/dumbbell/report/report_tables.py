@@ -14,7 +14,7 @@ from dumbbell.results import aggregate
 from dumbbell.results.aggregate import SEED, Axis
 from dumbbell.results.columns import COLUMNS, PARTS, format_axis_label, is_of_hop
 
-_TABLES = ("runs", "flows", "classes", "slowdowns", "hops")
+_TABLES = ("runs", "flows", "apps", "classes", "slowdowns", "hops")
 _DIGITS = 6  # significant, of values in the page
 # what a run has done rather than measured, and what it was given
 _LEFT_OUT = ("number", "events", "short_flows_kept", "start_s", "class", "flows", "to_bytes", "valid")

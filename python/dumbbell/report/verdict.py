@@ -17,6 +17,7 @@ from dumbbell.results.tables import format_number
 from dumbbell.words import capitalise, join_words
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
+_LITTLE_USED = 50.0  # %: a link that is used less has no standing queue
 _FEW_SEEDS = 5  # below which a verdict says that seeds are few: t is 2.8 with five, 12.7 with two
 _MOST_TABLES = 6  # combinations of other keys
 
@@ -175,7 +176,8 @@ def describe_verdict(one: SettingComparison, ranked: RankedSettings) -> list[str
         if column.role in ("delay", "score", "loss", "late") and _is_relevant(one, column)
     )
     text = [f"{best}. With it {felt_of}."]
-    text += [_describe_cost(one, first)]
+    little_used, cost = _describe_use(one), _describe_cost(one, first)
+    text += [part for part in (little_used, cost) if part] or ["No flow measures what it costs."]
     if one.seeds < 2:
         text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
         return text
@@ -187,6 +189,21 @@ def describe_verdict(one: SettingComparison, ranked: RankedSettings) -> list[str
     if one.seeds < _FEW_SEEDS:
         text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
     return text
+
+
+def _describe_use(one: SettingComparison) -> str:
+    """Return why no queue matters much where no link is used much, or nothing."""
+    used = [
+        value
+        for column in one.columns
+        if column.role == "use"
+        for setting in one.settings
+        if (value := one.compute_mean(setting, column.label)) is not None
+    ]
+    if not used or max(used) >= _LITTLE_USED:
+        return ""
+    most = format_short(max(used))
+    return f"No link is used to more than {most} %, so that little waits, and the choice of the queue matters little."
 
 
 def _find_same_runs(one: SettingComparison) -> list[list[str]]:
@@ -225,7 +242,7 @@ def compute_costs(one: SettingComparison, setting: str) -> list[tuple[Felt, floa
     found = []
     for column in one.columns:
         known = {name: value for name in one.settings if (value := one.compute_mean(name, column.label)) is not None}
-        if column.role == "rate" and setting in known:
+        if column.role == "rate" and setting in known and any(known.values()):
             most = max(known, key=lambda name: known[name])
             found.append((column, known[setting], known[most] - known[setting], most))
     return found
@@ -242,4 +259,4 @@ def _describe_cost(one: SettingComparison, setting: str) -> str:
         + (f"{format_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
         for column, got, less, most in compute_costs(one, setting)
     ]
-    return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."
+    return f"What it costs: {'; '.join(said)}." if said else ""

@@ -58,7 +58,7 @@ _OF_APPS = (
     _OfApp(
         "call",
         "delay_p99_ms",
-        Felt("call {way}, delay P99, ms", "a call {way} waits {} at P99", "call {way}", "delay", " ms"),
+        Felt("call {way}, delay P99, ms", "a packet of a call {way} takes {} at P99", "call {way}", "delay", " ms"),
     ),
     _OfApp("call", "loss_share", Felt("call, loss, %", "the call loses {}", "call", "loss", " %"), 100),
     _OfApp(
@@ -75,7 +75,7 @@ _OF_APPS = (
     _OfApp(
         "game",
         "delay_p99_ms",
-        Felt("game {way}, delay P99, ms", "the game waits {} {way} at P99", "game {way}", "delay", " ms"),
+        Felt("game {way}, delay P99, ms", "a packet of the game takes {} {way} at P99", "game {way}", "delay", " ms"),
     ),
     _OfApp("game", "loss_share", Felt("game, loss, %", "the game loses {}", "game", "loss", " %"), 100),
     _OfApp(

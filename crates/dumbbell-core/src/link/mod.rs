@@ -164,6 +164,7 @@ links! {
     OnOff: onoff (Box<onoff::State>),
     Leo: leo (Box<leo::State>),
     Docsis: docsis (Box<docsis::State>),
+    Cellular: cellular (Box<cellular::State>),
 }
 
 #[cfg(test)]

@@ -93,6 +93,7 @@
   const PREFERRED = {
     runs: ["utilisation", "goodput_total_mbit", "jain", "sojourn_mean_ms", "sojourn_p99_ms", "ce_marks", "drops", "retransmissions"],
     flows: ["goodput_mbit", "share", "rtt_mean_ms", "cwnd_mean", "retransmissions", "ce_marks", "drops"],
+    apps: ["loads", "load_p50_s", "load_p95_s", "delay_p99_ms", "late_share", "mos", "frozen_s", "stalled_share", "rpm"],
     classes: ["goodput_mbit", "throughput_mbit", "rtt_mean_ms", "sojourn_mean_ms", "mark_share", "drop_share"],
     slowdowns: ["flows", "finished", "completion_mean_s", "slowdown_mean", "slowdown_p99"],
     hops: ["utilisation", "throughput_mbit", "sojourn_mean_ms", "ce_marks", "drops"],
