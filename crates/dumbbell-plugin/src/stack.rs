@@ -1,6 +1,8 @@
 //! A transport of a shared library: both ends of one connection.
 #![allow(unsafe_code)]
 
+mod streams;
+
 use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
 use dumbbell_config::extensions::PluginFault;
@@ -215,6 +217,16 @@ impl PluginStack {
         self.datagrams_to(side).reuse(payload);
     }
 
+    /// The client begins to connect.
+    fn start_client(&mut self, now: Instant) {
+        self.call(abi::CLIENT, now, |functions, this, wire| {
+            if let Some(start) = functions.start {
+                // SAFETY: `this` lives, and `wire` is valid for the call
+                unsafe { start(this, wire, now.0) }
+            }
+        });
+    }
+
     /// The application writes what it has now.
     fn write(&mut self, now: Instant) {
         let (most, gap) = self.chunk;
@@ -275,12 +287,7 @@ impl Drop for PluginStack {
 
 impl Protocol for PluginStack {
     fn start(&mut self, now: Instant) {
-        self.call(abi::CLIENT, now, |functions, this, wire| {
-            if let Some(start) = functions.start {
-                // SAFETY: `this` lives, and `wire` is valid for the call
-                unsafe { start(this, wire, now.0) }
-            }
-        });
+        self.start_client(now);
         self.write(now);
     }
 

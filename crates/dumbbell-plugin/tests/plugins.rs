@@ -153,7 +153,7 @@ fn values_of_parameters_are_checked() {
 fn what_is_no_plugin_is_said_in_a_line() {
     let said = |path: PathBuf| Plugin::load(path).err().map(|error| error.to_string()).expect("an error");
     let cases = [
-        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 3, and reads 1 to 3"),
+        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 4, and reads 1 to 4"),
         ("nothing", "return &plugin", "(void)plugin; return 0", "dumbbell_describe() returned NULL"),
         (
             "neither",
@@ -209,7 +209,7 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
     for version in [1, 2] {
         // what is there instead of `model` is no function
         let old = dumbbell_plugin::HEADER
-            .replace("#define DUMBBELL_ABI 3u", &format!("#define DUMBBELL_ABI {version}u"))
+            .replace("#define DUMBBELL_ABI 4u", &format!("#define DUMBBELL_ABI {version}u"))
             .replace("void (*model)(const void *self, const dumbbell_conn *, dumbbell_model *);", "const char *behind;");
         std::fs::write(folder.join(format!("dumbbell-{version}.h")), old).expect("a folder to write to");
         let source = aimd

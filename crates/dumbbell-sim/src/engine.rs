@@ -10,6 +10,7 @@
 
 mod ack_log;
 mod ahead;
+mod app_stack;
 mod app_stream;
 mod apps;
 mod clock;

@@ -5,7 +5,7 @@
 //! objects are there, the page is loaded, and the user thinks before the next one. The server answers at once.
 
 use super::measure::{quantile_s, Measure, MeasureKind};
-use super::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
+use super::{AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use crate::histogram::Histogram;
 use crate::params;
 use crate::rng::Rng;
@@ -62,14 +62,24 @@ pub const MEASURES: [Measure; 2] = [
 /// One connection, at both ends.
 #[derive(Default)]
 struct Connection {
-    /// Objects that are requested and not there: when, and up to which byte of the responses they reach.
-    awaited: VecDeque<(Instant, u64)>,
-    /// Sizes of those whose requests the server does not have.
-    requested: VecDeque<u64>,
+    /// Objects that are requested and not there.
+    awaited: VecDeque<AwaitedObject>,
+    /// Exchanges whose requests the server does not have, and sizes of their objects.
+    requested: VecDeque<(u64, u64)>,
+    /// Exchanges so far.
+    exchanges: u64,
     /// Bytes written so far, and those of requests that the server has answered.
     responses: u64,
     answered: u64,
     requests: u64,
+}
+
+/// An object that is requested and not there.
+struct AwaitedObject {
+    exchange: u64,
+    since: Instant,
+    /// Up to which byte of the responses it reaches, if they come one behind the other.
+    end: u64,
 }
 
 /// The page that is being loaded.
@@ -123,11 +133,13 @@ impl Browser {
         page.unrequested -= 1;
         page.bytes += size;
         let connection = &mut self.connections[number];
-        connection.requested.push_back(size);
+        let exchange = connection.exchanges;
+        connection.exchanges += 1;
+        connection.requested.push_back((exchange, size));
         connection.responses += size;
-        connection.awaited.push_back((now, connection.responses));
+        connection.awaited.push_back(AwaitedObject { exchange, since: now, end: connection.responses });
         connection.requests += u64::from(self.params.request);
-        outlet.write(number, StreamDirection::Request, u64::from(self.params.request));
+        outlet.write_exchange(number, exchange, StreamDirection::Request, u64::from(self.params.request));
     }
 
     /// Requests what may be requested once the page itself is there: one object over each connection without a request, or all of them.
@@ -152,23 +164,47 @@ impl Browser {
         let length = u64::from(self.params.request);
         let connection = &mut self.connections[number];
         while connection.answered + length <= bytes {
-            let Some(size) = connection.requested.pop_front() else { return };
+            let Some((exchange, size)) = connection.requested.pop_front() else { return };
             connection.answered += length;
-            outlet.write(number, StreamDirection::Response, size);
+            outlet.write_exchange(number, exchange, StreamDirection::Response, size);
+        }
+    }
+
+    /// The server has the request of an exchange, and answers it.
+    fn answer_exchange(&mut self, number: usize, exchange: u64, outlet: &mut dyn StreamOutlet) {
+        let requested = &mut self.connections[number].requested;
+        let place = requested.iter().position(|&(one, _)| one == exchange);
+        if let Some((_, size)) = place.and_then(|place| requested.remove(place)) {
+            outlet.write_exchange(number, exchange, StreamDirection::Response, size);
         }
     }
 
     /// The client has all responses of connection `number` up to this byte.
     fn receive(&mut self, number: usize, bytes: u64, now: Instant, outlet: &mut dyn StreamOutlet) {
-        while let Some(&(since, end)) = self.connections[number].awaited.front() {
-            if end > bytes {
-                break;
-            }
-            self.connections[number].awaited.pop_front();
-            self.objects.record(now - since);
-            let Some(page) = &mut self.page else { return };
-            page.missing -= 1;
+        while self.connections[number].awaited.front().is_some_and(|object| object.end <= bytes) {
+            self.take_object(number, 0, now);
         }
+        self.go_on(now, outlet);
+    }
+
+    /// The client has the response of an exchange.
+    fn receive_exchange(&mut self, number: usize, exchange: u64, now: Instant, outlet: &mut dyn StreamOutlet) {
+        let place = self.connections[number].awaited.iter().position(|object| object.exchange == exchange);
+        if let Some(place) = place {
+            self.take_object(number, place, now);
+            self.go_on(now, outlet);
+        }
+    }
+
+    /// The object at `place` of those that connection `number` awaits is there.
+    fn take_object(&mut self, number: usize, place: usize, now: Instant) {
+        let (Some(object), Some(page)) = (self.connections[number].awaited.remove(place), &mut self.page) else { return };
+        self.objects.record(now - object.since);
+        page.missing -= 1;
+    }
+
+    /// Objects have arrived: requests what may be requested, or ends the page.
+    fn go_on(&mut self, now: Instant, outlet: &mut dyn StreamOutlet) {
         let Some(page) = &self.page else { return };
         if page.missing > 0 {
             return self.request_others(now, outlet);
@@ -217,6 +253,18 @@ impl StreamApp for Browser {
         match way {
             StreamDirection::Request => self.answer(connection, bytes, outlet),
             StreamDirection::Response => self.receive(connection, bytes, now, outlet),
+        }
+    }
+
+    fn on_exchange(
+        &mut self,
+        ExchangeArrival { connection, exchange, way }: ExchangeArrival,
+        now: Instant,
+        outlet: &mut dyn StreamOutlet,
+    ) {
+        match way {
+            StreamDirection::Request => self.answer_exchange(connection, exchange, outlet),
+            StreamDirection::Response => self.receive_exchange(connection, exchange, now, outlet),
         }
     }
 

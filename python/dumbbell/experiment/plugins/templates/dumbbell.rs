@@ -1,4 +1,4 @@
-//! Queues and controls of `dumbbell.h` for Rust, version 3 of the interface: traits, and macros that export what implements them.
+//! Queues and controls of `dumbbell.h` for Rust, version 4 of the interface: traits, and macros that export what implements them.
 //!
 //! All times are nanoseconds, all windows segments. A panic ends the process that the plugin is in, and with it the run.
 //! Licence: MIT OR Apache-2.0.
