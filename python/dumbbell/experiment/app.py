@@ -7,7 +7,9 @@ from dumbbell.experiment import plugins
 from dumbbell.experiment.registry import read_registry
 
 _OF_STREAMS = ("cc", "ecn", "ecn_echo")
-_FILLS = ("responsiveness",)  # applications that no stack carries: AppSpec::fits_streams (crates/dumbbell-core/src/app/mod.rs)
+_FILLS = (
+    "responsiveness",
+)  # applications that no stack carries: AppSpec::fits_streams (crates/dumbbell-core/src/app/mod.rs)
 MOST = 10_000  # of the engine (crates/dumbbell-config/src/lib.rs)
 
 
@@ -42,7 +44,11 @@ def _check_stack(cc: dict[str, Any], name: str, place: str) -> None:
     if not known.has_streams:
         found = f"{known.algorithm.name} has no streams, which applications need"
         allowed = "a stack with the functions for streams of dumbbell.h (stream_write, stream_read, close, lost)"
-        raise Unfit(found, f"{allowed}, such as quinn or noq; a library from before them is to be built again", key=f"{place}.stack")
+        raise Unfit(
+            found,
+            f"{allowed}, such as quinn or noq; a library from before them is to be built again",
+            key=f"{place}.stack",
+        )
     if name in _FILLS:
         found = f"{name} measures what waits behind data that always fill a TCP connection"
         raise Unfit(found, "omit stack, or use another application", key=f"{place}.stack")

@@ -257,6 +257,8 @@ mod tests {
     #[derive(Default)]
     pub struct Seen {
         pub writes: Vec<(usize, StreamDirection, u64)>,
+        /// Exchanges of the writes that have one.
+        pub exchanges: Vec<u64>,
         pub loads: Vec<Load>,
         pub begun: u32,
         pub filled: Vec<(usize, StreamDirection)>,
@@ -268,6 +270,11 @@ mod tests {
     impl StreamOutlet for Seen {
         fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
             self.writes.push((connection, way, bytes));
+        }
+
+        fn write_exchange(&mut self, connection: usize, exchange: u64, way: StreamDirection, bytes: u64) {
+            self.exchanges.push(exchange);
+            self.write(connection, way, bytes);
         }
 
         fn fill(&mut self, connection: usize, way: StreamDirection) {
@@ -295,6 +302,13 @@ mod tests {
     pub fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: StreamDirection, bytes: u64) -> Seen {
         let mut seen = Seen::default();
         app.on_arrival(StreamArrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
+        seen
+    }
+
+    /// An exchange arrives at `at_ms`, over a transport with streams. Returns what the application does then.
+    pub fn exchange(app: &mut dyn StreamApp, at_ms: u64, (connection, exchange): (usize, u64), way: StreamDirection) -> Seen {
+        let mut seen = Seen::default();
+        app.on_exchange(ExchangeArrival { connection, exchange, way }, Instant::from_millis(at_ms), &mut seen);
         seen
     }
 

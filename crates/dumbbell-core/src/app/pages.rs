@@ -279,7 +279,7 @@ impl StreamApp for Browser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{arrive, Seen};
+    use super::super::tests::{arrive, exchange, Seen};
     use super::*;
 
     fn browser(params: Params) -> Box<dyn StreamApp> {
@@ -336,6 +336,30 @@ mod tests {
         assert_eq!(arrive(&mut *app, 31, 0, StreamDirection::Request, 1600).writes, vec![(0, StreamDirection::Response, SIZE)]);
         assert!(arrive(&mut *app, 40, 0, StreamDirection::Response, 3 * SIZE).loads.is_empty());
         assert_eq!(arrive(&mut *app, 41, 0, StreamDirection::Response, 4 * SIZE).loads.len(), 1);
+    }
+
+    #[test]
+    fn objects_that_are_streams_may_overtake_each_other() {
+        let (request, response) = (StreamDirection::Request, StreamDirection::Response);
+        let mut app = browser(params(4, 1, true));
+        app.start(Instant::ZERO);
+        app.on_timer(Instant::ZERO, &mut Seen::default());
+        assert_eq!(exchange(&mut *app, 10, (0, 0), request).exchanges, [0]);
+        assert_eq!(exchange(&mut *app, 20, (0, 0), response).exchanges, [1, 2, 3]);
+        // the server answers what it has, once
+        for number in [3, 1, 2] {
+            let seen = exchange(&mut *app, 30, (0, number), request);
+            assert_eq!((seen.exchanges, seen.writes), (vec![number], vec![(0, response, SIZE)]));
+        }
+        assert!(exchange(&mut *app, 31, (0, 3), request).writes.is_empty());
+        assert!(exchange(&mut *app, 40, (0, 2), response).loads.is_empty());
+        assert!(exchange(&mut *app, 41, (0, 2), response).loads.is_empty());
+        exchange(&mut *app, 90, (0, 3), response);
+        let last = exchange(&mut *app, 100, (0, 1), response);
+        assert_eq!(last.loads, [Load { start: Instant::ZERO, time: Duration::from_millis(100), bytes: 4 * SIZE }]);
+        // they took 20, 20, 70 and 80 ms
+        let figures = app.figures(Instant::from_millis(100));
+        assert!((figures[0] - 0.02).abs() < 0.001 && (figures[1] - 0.08).abs() < 0.002, "{figures:?}");
     }
 
     #[test]

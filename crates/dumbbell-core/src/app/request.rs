@@ -156,7 +156,7 @@ impl StreamApp for Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{arrive, build_streams, fire};
+    use super::super::tests::{arrive, build_streams, exchange, fire};
     use super::super::AppSpec;
     use super::*;
 
@@ -196,6 +196,22 @@ mod tests {
             assert_eq!(fire(&mut *app).1.writes, [(0, StreamDirection::Request, 400)]);
             arrive(&mut *app, 10 * round + 1, 0, StreamDirection::Request, 400);
             assert_eq!(arrive(&mut *app, 10 * round + 10, 0, StreamDirection::Response, 10_000).closed, [0]);
+        }
+    }
+
+    #[test]
+    fn each_request_is_an_exchange_that_counts_from_0_in_a_new_connection() {
+        let (request, response) = (StreamDirection::Request, StreamDirection::Response);
+        for (fresh, numbers) in [(false, [0, 1, 2]), (true, [0, 0, 0])] {
+            let mut app = client(Params { fresh, ..Params::default() });
+            app.start(Instant::ZERO);
+            for (round, number) in (0..).zip(numbers) {
+                assert_eq!(fire(&mut *app).1.exchanges, [number]);
+                assert_eq!(exchange(&mut *app, 10 * round + 4, (0, number), request).exchanges, [number]);
+                // one of before is none of now
+                assert!(exchange(&mut *app, 10 * round + 5, (0, number + 1), response).loads.is_empty());
+                assert_eq!(exchange(&mut *app, 10 * round + 9, (0, number), response).loads.len(), 1);
+            }
         }
     }
 
