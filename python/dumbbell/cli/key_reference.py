@@ -122,8 +122,8 @@ def _make_section(name: str) -> KeyGroup:
             keys[0] = replace(keys[0], doc=f"{keys[0].doc} {of_streams}")
             keys.insert(0, KeyDescription("kind", "", kinds, doc))
         if name in stack.CARRIED:
-            place = [key.name for key in keys].index("cc") + 1
-            keys.insert(place, KeyDescription("stack", "unset", "text, or a table with name or plugin", stack.DOC))
+            behind = next(number for number, one in enumerate(keys, 1) if one.name == "cc")
+            keys.insert(behind, KeyDescription("stack", "unset", "text, or a table with name or plugin", stack.DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, KeyDescription("aqm", "", _describe_algorithms(known.aqm), doc))
