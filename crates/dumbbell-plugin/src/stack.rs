@@ -11,6 +11,7 @@ use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Instant};
+use std::collections::BTreeMap;
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 
@@ -46,6 +47,8 @@ pub struct PluginStack {
     chunk: (u64, Duration),
     writes_at: Instant,
     over: bool,
+    /// Bytes of streams that were written and that nobody has read, by the side that reads and the number of the stream.
+    unread: BTreeMap<(u32, u64), u64>,
 }
 
 /// Calls of a timer in a row, each of which asked for another at once.
@@ -128,6 +131,7 @@ impl PluginStack {
             chunk,
             writes_at: Instant::NEVER,
             over: false,
+            unread: BTreeMap::new(),
         };
         if this.is_null() {
             stack.wrong(|| "create() returned NULL".to_owned());

@@ -1,11 +1,12 @@
 //! Applications over a stack in C that has streams, on links where every time follows from rate, sizes and delays.
 
-use dumbbell_plugin::{Make, Plugin, HEADER};
+use dumbbell_plugin::{trial, Make, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::OnceLock;
 
 const MS: u64 = 1_000_000;
@@ -158,6 +159,30 @@ fn pages_over_several_hops_and_stages_give_equal_bits_for_equal_seeds() {
     assert!(one.hash == other.hash && count(&one, "loads") > 3, "{:?}", one.tables.apps);
     config["seed"] = json!(2);
     assert_ne!(run(&config).hash, one.hash);
+}
+
+#[test]
+fn a_stack_that_reads_what_nobody_wrote_ends_the_run() {
+    let source =
+        COURIER.replace("(piece){stream, length - HEADER};", "(piece){stream, length};").replace("\"courier\"", "\"forger\"");
+    assert!(source.contains("{stream, length}"));
+    let forger = Plugin::load(compile("forger", &source, None)).expect("a plugin");
+    let mut config = user(json!({"name": "pages", "objects": 1, "size": {"fixed": 10_000}}), 1);
+    config["app"][0]["cc"] = json!({"name": "forger"});
+    let error = build(&config, &forger).expect("a configuration").finish().err().expect("an error").to_string();
+    let part = "stack forger: stream_read() of side 1 is 420 bytes of stream 0; allowed: up to 400, which were written";
+    assert!(error.contains(part), "{error}");
+}
+
+#[test]
+fn the_courier_stands_the_trial_of_plugins() {
+    let simulate = |config: &Value, extensions: Extensions, simulated: &AtomicU64| {
+        let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
+        assert_eq!(config["app"][0]["kind"]["name"], json!("pages"));
+        sim.run(&AtomicBool::new(false), simulated).map(|outcome| outcome.hash).map_err(|error| error.to_string())
+    };
+    let tried = trial::try_out(courier(), 7, 0, 4, &trial::TrialProgress::default(), simulate).expect("a trial");
+    assert_eq!(tried.runs, 4);
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl StreamTransport for PluginStack {
             StreamNumber::OneWay => abi::ONE_WAY,
             StreamNumber::Exchange(number) => number,
         };
+        *self.unread.entry((receiver(way), stream)).or_default() += bytes;
         self.call(side, now, |functions, this, wire| {
             if let Some(write) = functions.stream_write {
                 // SAFETY: `this` lives, and `wire` is valid for the call
@@ -72,12 +73,26 @@ impl StreamTransport for PluginStack {
     }
 
     fn take_progress(&mut self, way: StreamDirection) -> Option<StreamProgress> {
-        let read = self.functions.stream_read.filter(|_| !self.this.is_null())?;
-        let mut number = abi::ONE_WAY;
+        let read = self.functions.stream_read.filter(|_| !self.this.is_null() && self.fault.message().is_none())?;
+        let (side, mut number) = (receiver(way), abi::ONE_WAY);
         // SAFETY: `this` lives, and `number` is valid for the call
-        let bytes = unsafe { read(self.this, receiver(way), &raw mut number) };
+        let bytes = unsafe { read(self.this, side, &raw mut number) };
+        if bytes == 0 {
+            return None;
+        }
+        let unread = self.unread.get(&(side, number)).copied().unwrap_or(0);
+        match unread.checked_sub(bytes) {
+            None => {
+                self.wrong(|| {
+                    format!("stream_read() of side {side} is {bytes} bytes of stream {number}; allowed: up to {unread}, which were written")
+                });
+                return None;
+            }
+            Some(0) => drop(self.unread.remove(&(side, number))),
+            Some(left) => drop(self.unread.insert((side, number), left)),
+        }
         let stream = if number == abi::ONE_WAY { StreamNumber::OneWay } else { StreamNumber::Exchange(number) };
-        (bytes > 0).then_some(StreamProgress { stream, bytes })
+        Some(StreamProgress { stream, bytes })
     }
 
     fn payload(&self, way: StreamDirection, number: u64) -> Option<&[u8]> {
