@@ -271,7 +271,7 @@ fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
 }
 
 /// A user who loads pages over a stack.
-fn pages(stack: &Value, base_rtt: u64, rng: &mut Rng) -> Value {
+fn pages(stack: &Map<String, Value>, base_rtt: u64, rng: &mut Rng) -> Value {
     let (objects, connections) = (1 + rng.draw_below(20), 1 + rng.draw_below(6));
     let kind = json!({"name": "pages", "objects": objects, "connections": connections, "multiplexed": rng.draw_below(2) == 1});
     json!([{"kind": kind, "cc": stack, "base_rtt": base_rtt}])
