@@ -24,6 +24,8 @@ mod port;
 mod setup;
 mod shapers;
 mod single_hop;
+mod stack_way;
+mod stream_place;
 mod tcp;
 mod topology;
 mod transport;

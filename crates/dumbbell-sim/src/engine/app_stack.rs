@@ -1,204 +1,17 @@
-//! A connection of an application over a stack of its own: both ends of it, the datagrams between them and the net, and what is to arrive in its streams.
+//! Connections of an application over a stack of its own: both ends, and what is to arrive in their streams.
 //!
-//! The connection runs on the time of the run, as the application does. Its two ways are endpoints of datagrams. Each has the clocks of its line: what an end sends enters the
+//! A connection runs on the time of the run, as the application does. Its two ways are endpoints of datagrams. Each has the clocks of its line: what an end sends enters the
 //! net when the sender's clock, which runs [ahead](super), says so, and reaches the other end when it is there, half of a base RTT after the net has
 //! delivered it if data are sent up.
 
-use super::app_stream::StreamPlace;
-use super::connection::Connection;
 use super::delay_lines::DelayLine;
 use super::endpoint::Arena;
-use super::port::{EndpointPort, Ingress, ReturnPort, Stages};
-use crate::flow::{FlowResult, StackResult};
-use crate::measure::SeriesView;
 use dumbbell_core::app::StreamDirection;
-use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::observe::{ProtocolKind, SenderSnapshot};
-use dumbbell_core::packet::{Packet, UDP_HEADERS};
-use dumbbell_core::protocol::{Datagram, ProtocolStats};
-use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::stream_transport::{StreamNumber, StreamProgress, StreamTransport};
-use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{Block, Outlet};
-use dumbbell_core::units::{Duration, Instant};
+use dumbbell_core::units::Instant;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Datagrams in order of the times at which something happens to them.
-type TimedDatagrams = VecDeque<(Instant, Datagram)>;
-
-/// One way of a connection: the endpoint of its datagrams.
-pub struct StackWay {
-    pub place: StreamPlace,
-    slot: u32,
-    /// By how much the receiver's clock is behind: half of the base RTT if data are sent up.
-    behind: Duration,
-    begun: bool,
-    /// Datagrams that the stack has sent and the net does not have, each with its time on the sender's clock.
-    leaving: TimedDatagrams,
-    /// Datagrams that the net has delivered and the stack does not have, each with the time at which it is there.
-    arrived: TimedDatagrams,
-    /// When the stack has something to do.
-    wake: Instant,
-    /// Nothing is left of the connection.
-    over: bool,
-    sent: u64,
-    received: ReceiverStats,
-    /// Payload that the receiving application has read, bytes.
-    payload: u64,
-    /// Packets that the sending end took for lost.
-    lost: Option<u64>,
-    /// Datagrams sent at this instant.
-    fresh: Vec<u64>,
-}
-
-impl StackWay {
-    /// A way that has not begun; its receiver's clock is `behind` that of the engine.
-    pub fn new(slot: u32, place: StreamPlace, behind: Duration) -> StackWay {
-        StackWay {
-            place,
-            slot,
-            behind,
-            begun: false,
-            leaving: VecDeque::new(),
-            arrived: VecDeque::new(),
-            wake: Instant::NEVER,
-            over: false,
-            sent: 0,
-            received: ReceiverStats::default(),
-            payload: 0,
-            lost: None,
-            fresh: Vec::new(),
-        }
-    }
-
-    /// Takes the oldest datagram that is there at `now`.
-    pub fn take_arrived(&mut self, now: Instant) -> Option<Datagram> {
-        take_due(&mut self.arrived, now)
-    }
-
-    /// Nothing is left of the connection: what arrives is discarded.
-    pub fn end(&mut self) {
-        self.over = true;
-        self.wake = Instant::NEVER;
-        self.arrived.clear();
-    }
-
-    /// Returns the payload that has been read, bytes.
-    pub fn count_received(&self) -> u64 {
-        self.payload
-    }
-
-    /// Takes the numbers of the datagrams that were sent since the last call, at this instant.
-    pub fn take_fresh(&mut self) -> std::vec::Drain<'_, u64> {
-        self.fresh.drain(..)
-    }
-
-    fn next(&self) -> Instant {
-        let of = |queue: &TimedDatagrams| queue.front().map_or(Instant::NEVER, |&(at, _)| at);
-        of(&self.leaving).min(of(&self.arrived)).min(self.wake)
-    }
-}
-
-/// Takes the oldest datagram of a queue whose time has come.
-fn take_due(queue: &mut TimedDatagrams, now: Instant) -> Option<Datagram> {
-    let &(_, datagram) = queue.front().filter(|&&(at, _)| at <= now)?;
-    queue.pop_front();
-    Some(datagram)
-}
-
-impl Connection for StackWay {
-    fn has_begun(&self) -> bool {
-        self.begun
-    }
-
-    fn next_timer(&self, start: Instant) -> Instant {
-        if self.begun {
-            self.next()
-        } else {
-            self.next().min(start)
-        }
-    }
-
-    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
-        let mut port = EndpointPort { way, end: None, path: &mut stages.data, now };
-        let begins = !self.begun && start <= now;
-        self.begun |= begins;
-        if *stop <= now {
-            *stop = Instant::NEVER;
-        }
-        self.fresh.clear();
-        while let Some(Datagram { number, length, ecn }) = take_due(&mut self.leaving, now) {
-            self.sent += 1;
-            self.fresh.push(number);
-            port.send(Packet { flow: self.slot, len: length, ..Packet::new_udp(number, ecn, now) });
-        }
-        begins
-    }
-
-    #[inline(never)]
-    fn on_packet(&mut self, packet: &Packet, now: Instant, _back: &mut impl ReturnPort) -> Instant {
-        self.received.count(packet);
-        self.received.count_data(packet, UDP_HEADERS);
-        if !self.over {
-            let datagram = Datagram { number: packet.udp().number(), length: packet.len, ecn: packet.ecn() };
-            self.arrived.push_back((now + self.behind, datagram));
-        }
-        self.next()
-    }
-
-    fn on_back(&mut self, _: &ReceiverReply, _: &[Block], _: &mut Stages, _: Instant, _: impl Ingress) -> Instant {
-        self.next()
-    }
-
-    fn is_done(&self) -> bool {
-        self.place.is_temporary && self.place.connection.is_none() && self.over && self.leaving.is_empty()
-    }
-
-    fn payload(&self) -> u64 {
-        self.payload
-    }
-
-    fn sent_and_received(&self) -> (u64, ReceiverStats) {
-        (self.sent, self.received)
-    }
-
-    fn finish_time(&self) -> Option<Instant> {
-        None
-    }
-
-    fn receiver_waits(&self, _now: Instant) -> bool {
-        !self.arrived.is_empty()
-    }
-
-    fn forget_samples(&mut self) {}
-
-    fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
-        None
-    }
-
-    fn result(&self, common: FlowResult, now: Instant) -> FlowResult {
-        let sender = SenderSnapshot { lost: self.lost, ..SenderSnapshot::default() };
-        let stats = ProtocolStats { received: self.payload, sender, ..ProtocolStats::default() };
-        FlowResult {
-            end: now,
-            payload: self.payload,
-            receiver: self.received,
-            sender: SenderStats { sent: self.sent, ..SenderStats::default() },
-            stack: Some(Box::new(StackResult { stats, closed: None })),
-            ..common
-        }
-    }
-
-    fn series_view(&self) -> SeriesView {
-        SeriesView { payload: self.payload, sent: self.sent, ..SeriesView::default() }
-    }
-
-    fn protocol(&self) -> ProtocolKind {
-        ProtocolKind::Datagrams
-    }
-}
-
-/// What has arrived in a connection, as its application understands it.
+/// Something that has arrived in a connection, as its application understands it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
     /// The end of a write into the lasting stream of a way: bytes since its start.
@@ -304,7 +117,7 @@ impl StackConnection {
         self.settle(arena, lines, now);
     }
 
-    /// What the ends have sent goes on its way, what they have read is counted, and their endpoints learn when there is something to do.
+    /// Sends what the ends have sent on its way, counts what they have read, and tells their endpoints when there is something to do.
     pub fn settle(&mut self, arena: &mut Arena, lines: &[DelayLine], now: Instant) {
         self.read();
         for way in StreamDirection::ALL {
@@ -312,12 +125,10 @@ impl StackConnection {
             let endpoint = arena.get_mut(slot);
             let at = now.saturating_add(lines[endpoint.line as usize].ahead);
             let Some(own) = endpoint.stack_way() else { continue };
-            own.payload += read;
-            own.lost = self.transport.count_lost(way);
-            self.transport.take_sent(way, &mut |datagram| own.leaving.push_back((at, datagram)));
-            if way == StreamDirection::Response {
-                own.wake = self.transport.next_timer();
-            }
+            self.transport.take_sent(way, &mut |datagram| own.post(datagram, at));
+            let is_first = way == StreamDirection::Response;
+            let wake = if is_first { self.transport.next_timer() } else { Instant::NEVER };
+            own.settle(read, self.transport.count_lost(way), wake);
             let next = own.next();
             arena.timer_not_after(slot, next);
         }
@@ -332,7 +143,7 @@ const CALLS: u32 = 10_000;
 pub struct StackConnections {
     /// By number of the connection; `None` if it is not open.
     open: Vec<Option<Box<StackConnection>>>,
-    /// Those that the application has closed and of which something is left.
+    /// Connections that the application has closed and of which something is left.
     closing: Vec<Box<StackConnection>>,
 }
 

@@ -1,8 +1,9 @@
-//! One way of a connection of an application: TCP and what the application is told of it, or the datagrams of a [stack](super::app_stack).
+//! One way of a connection of an application: TCP and what the application is told of it, or the datagrams of a [stack](super::stack_way).
 
-use super::app_stack::StackWay;
 use super::connection::Connection;
 use super::port::{Ingress, ReturnPort, Stages};
+use super::stack_way::StackWay;
+use super::stream_place::StreamPlace;
 use super::tcp::Tcp;
 use crate::flow::{FlowResult, Samples};
 use crate::measure::SeriesView;
@@ -16,19 +17,6 @@ use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{BackEcn, Block};
 use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
-
-/// The place of one way of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamPlace {
-    /// Number of the connection, in its application, if that is open.
-    pub connection: Option<u32>,
-    /// Which way data go.
-    pub way: StreamDirection,
-    /// Number in the run of the endpoint of the responses.
-    pub pair: u32,
-    /// Whether its slot is given free when it is closed and nothing is left of it.
-    pub is_temporary: bool,
-}
 
 /// TCP one way, and the ends of writes that have arrived.
 pub struct TcpWay {

@@ -6,13 +6,15 @@
 //! receiver gets is reported when it is there, and a sender writes on its own clock, which runs [ahead](super). The timer of a user is
 //! that of its first endpoint.
 
-use super::app_stack::{StackConnection, StackConnections, StackWay, StreamEvent};
-use super::app_stream::{AppStream, StreamPlace, TcpWay};
+use super::app_stack::{StackConnection, StackConnections, StreamEvent};
+use super::app_stream::{AppStream, TcpWay};
 use super::connection::Connection;
 use super::datagram_flow::DatagramFlow;
 use super::delay_lines::{DelayLine, ReturnPath};
 use super::endpoint::{Arena, Endpoint, Origin};
 use super::setup::{app_key, build_stages, line_of};
+use super::stack_way::StackWay;
+use super::stream_place::StreamPlace;
 use super::tcp::Tcp;
 use super::topology::Topology;
 use super::transport::Transport;

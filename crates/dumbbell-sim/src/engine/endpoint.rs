@@ -1,10 +1,10 @@
 //! Endpoints send through the bottleneck and receive behind it: a TCP connection, or anything else. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
-use super::app_stack::StackWay;
 use super::app_stream::AppStream;
 use super::connection::Connection;
 use super::port::Stages;
+use super::stack_way::StackWay;
 use super::tcp::Tcp;
 use super::transport::Transport;
 use crate::flow::{FlowResult, Samples};
