@@ -6,6 +6,7 @@ use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl, DynCc};
 use dumbbell_core::media::control::{ControlSpec, MediaControl};
 use dumbbell_core::param::{Factory, ParamError};
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
+use dumbbell_core::stream_transport::StreamTransport;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,28 @@ type Reader<C, T> = Arc<dyn Fn(&Keys) -> Result<Factory<C, T>, ParamError> + Sen
 
 /// Builds the endpoints of flows.
 pub type ProtocolFactory = Factory<ProtocolContext, Box<dyn Protocol>>;
+
+/// Builds the connections of applications.
+pub type StreamFactory = Factory<ProtocolContext, Box<dyn StreamTransport>>;
+
+/// Transport of the streams of an application.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CarrierSpec {
+    /// TCP with this congestion control.
+    Tcp(CcSpec),
+    /// A stack of a library.
+    Stack(StreamFactory),
+}
+
+impl CarrierSpec {
+    /// Returns the name of the congestion control, or of the stack.
+    pub fn name(&self) -> &str {
+        match self {
+            CarrierSpec::Tcp(cc) => cc.name(),
+            CarrierSpec::Stack(stack) => stack.name(),
+        }
+    }
+}
 
 /// A flow's transport.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +84,7 @@ pub struct Extensions {
     controls: BTreeMap<String, Reader<CcContext, DynCc>>,
     endpoints: BTreeMap<String, Reader<ProtocolContext, Box<dyn Protocol>>>,
     stacks: BTreeMap<String, Reader<ProtocolContext, Box<dyn Protocol>>>,
+    stream_stacks: BTreeMap<String, Reader<ProtocolContext, Box<dyn StreamTransport>>>,
     media_controls: BTreeMap<String, Reader<AppContext, Box<dyn MediaControl>>>,
     /// Where they say what they did wrong.
     pub fault: PluginFault,
@@ -125,6 +149,17 @@ impl Extensions {
             .insert(name.to_owned(), reader(read, move |params, context| Box::new(new(params, context)) as Box<dyn Protocol>));
     }
 
+    /// Adds the stack `name`, with streams: a transport that an entry of `app` may name in place of TCP's congestion control, in `cc`.
+    pub fn stream_stack<P: Clone + Send + Sync + 'static, T: StreamTransport + 'static>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
+        new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
+    ) {
+        let new = move |params, context: &ProtocolContext| Box::new(new(params, context)) as Box<dyn StreamTransport>;
+        self.stream_stacks.insert(name.to_owned(), reader(read, new));
+    }
+
     /// Adds the congestion control `name` of media: `read` reads its keys, `new` builds one for each video.
     pub fn media_control<P: Clone + Send + Sync + 'static, T: MediaControl + 'static>(
         &mut self,
@@ -179,6 +214,17 @@ impl Extensions {
         }
     }
 
+    /// Reads the transport of an application's streams that `keys` name, with the others as parameters.
+    ///
+    /// # Errors
+    /// An unknown name, key or value.
+    pub fn read_carrier(&self, keys: &Keys) -> Result<CarrierSpec, ParamError> {
+        match self.stream_stacks.get(name(keys)) {
+            Some(read) => read(keys).map(CarrierSpec::Stack),
+            None => self.read_control(keys).map(CarrierSpec::Tcp),
+        }
+    }
+
     /// Reads the endpoint that `keys` name, with the others as parameters.
     ///
     /// # Errors
@@ -209,7 +255,11 @@ impl Extensions {
     /// An unknown name, key or value.
     pub fn read_control(&self, keys: &Keys) -> Result<CcSpec, ParamError> {
         if self.stacks.contains_key(name(keys)) {
-            return Err(ParamError::new("plugin", "a stack", "a congestion control: only flows of [[flows]] may be a stack's"));
+            return Err(ParamError::new(
+                "plugin",
+                "a stack",
+                "a congestion control: only [[flows]] and [[app]] may be a stack's",
+            ));
         }
         match self.controls.get(name(keys)) {
             Some(read) => read(keys).map(CcSpec::Dyn),

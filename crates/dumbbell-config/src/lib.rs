@@ -19,7 +19,7 @@ pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERS
 pub use self::sections::{
     AppParams, BottleneckParams, EcnEcho, FlowParams, HostSharing, RecordParams, RunParams, Shaper, UdpParams, WebParams,
 };
-use crate::extensions::{Extensions, ProtocolFactory, TransportSpec};
+use crate::extensions::{CarrierSpec, Extensions, ProtocolFactory, TransportSpec};
 use dumbbell_core::app::{self, AppKind, AppSpec, StreamDirection};
 use dumbbell_core::aqm::AqmSpec;
 use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl};
@@ -169,8 +169,8 @@ impl UdpConfig {
 pub struct AppConfig {
     /// The application.
     pub spec: AppSpec,
-    /// Congestion control of its streams.
-    pub cc: Option<CcSpec>,
+    /// Transport of its streams.
+    pub cc: Option<CarrierSpec>,
     /// When it starts.
     pub start: StartRange,
     /// Stages that each connection or way passes alone, by [`StreamDirection::index`].

@@ -1,11 +1,11 @@
 //! Reading the parts of a configuration.
 
-use crate::extensions::{Extensions, TransportSpec};
+use crate::extensions::{CarrierSpec, Extensions, TransportSpec};
 use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{AppParams, EcnEcho, FlowParams, UdpParams, WebParams};
 use crate::{AppConfig, FlowConfig, Route, StageConfig, StartRange, UdpConfig, WebConfig};
-use dumbbell_core::app::{AppKind, StreamDirection};
+use dumbbell_core::app::{AppKind, AppSpec, StreamDirection};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
@@ -138,7 +138,7 @@ pub(crate) fn read_app(
     let spec = extensions.read_app(kind).map_err(|e| e.prefix_key("kind"))?;
     let has_control = map.get("cc").is_some_and(|cc| !cc.is_null());
     let cc = if spec.has_streams() {
-        Some(extensions.read_control(&read_control(map, of_profile)?).map_err(|e| e.prefix_key("cc"))?)
+        Some(extensions.read_carrier(&read_control(map, of_profile)?).map_err(|e| e.prefix_key("cc"))?)
     } else {
         let given = [("cc", has_control), ("ecn", params.ecn.is_some()), ("ecn_echo", params.ecn_echo != EcnEcho::Auto)];
         if let Some((key, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
@@ -147,13 +147,19 @@ pub(crate) fn read_app(
         }
         None
     };
+    let is_stack = matches!(cc, Some(CarrierSpec::Stack(_)));
+    if is_stack {
+        check_app_of_stack(&spec, &params)?;
+    }
     let responses = read_route(map, hops)?;
     // what goes the other way passes the hops of acknowledgements, and is acknowledged over those of the responses
     let requests = Route { data: responses.acks.clone(), acks: responses.data.clone(), up: !responses.up };
-    let is_answered = spec.kind() != AppKind::Datagrams;
+    // the datagrams of a stack are data each way, whatever they acknowledge
+    let is_answered = spec.kind() != AppKind::Datagrams && !is_stack;
     // Acknowledgements of requests that are answered at once travel with the answers: they are no packets of their own. Linux, once a connection is in
     // pingpong mode (tcp_event_data_sent, net/ipv4/tcp_output.c).
     let has_own_acks = |way| match spec.kind() {
+        _ if is_stack => false,
         AppKind::Streams(measured) => measured == way || !spec.answers_at_once(),
         AppKind::Media => true,
         AppKind::Datagrams => false,
@@ -202,6 +208,18 @@ fn check_stack(params: &FlowParams) -> Result<(), ParamError> {
     ];
     let refuse = |(key, _): &(&str, bool)| Err(ParamError::new(*key, "a value", "none with a stack"));
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), refuse)
+}
+
+/// Checks that an application over a stack is one that streams can carry, and asks for nothing that only TCP's receiver can do.
+fn check_app_of_stack(spec: &AppSpec, params: &AppParams) -> Result<(), ParamError> {
+    if !spec.fits_streams() {
+        let found = format!("{}, which fills its connections", spec.name());
+        return Err(ParamError::new("kind", found, "another application, or TCP: no stack"));
+    }
+    if params.ecn_echo != EcnEcho::Auto {
+        return Err(ParamError::new("ecn_echo", "a value", "none with a stack"));
+    }
+    Ok(())
 }
 
 pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> {

@@ -32,6 +32,7 @@ pub mod ring;
 pub mod rng;
 pub mod rtt;
 pub mod slots;
+pub mod stream_transport;
 pub mod tcp;
 pub mod traffic;
 pub mod units;

@@ -152,7 +152,8 @@ impl AppMeasures {
         let own = &mut self.users[app as usize].ways[way.index()];
         own.payload += result.payload;
         own.sent += result.sender.sent;
-        own.retransmissions += result.retransmissions();
+        // of a stack that reports none there is no sum
+        own.retransmissions = own.retransmissions.saturating_add(result.retransmissions());
         if let Some(transit) = &result.transit {
             own.delays.merge(&transit.delays);
             own.jitter_ms = transit.jitter_ms();

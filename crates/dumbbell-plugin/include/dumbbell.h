@@ -1,5 +1,5 @@
 /* dumbbell.h: queue disciplines, congestion controls, those of video, and stacks from a shared library, version 4 of the interface.
- * Older plugins are still loaded: a plugin of version 3 has no `media` at its end, a control of version 2 no `model`, a plugin of version 1 no `stack`.
+ * Older plugins are still loaded: a plugin of version 3 has no `media` at its end, and its stack ends with `closed`, a control of version 2 has no `model`, a plugin of version 1 no `stack`.
  *
  * A plugin exports dumbbell_describe(), which returns a description that stays valid. All times are nanoseconds, all windows
  * segments. A function that is optional may be NULL. Functions are called by one thread at a time; `self` of one run is never
@@ -202,12 +202,19 @@ typedef struct {
 
 /* --- stacks: a transport of its own, as QUIC is ------------------------------------------------------------------- */
 
-/* One connection, both ends of it. The client connects and sends; the server's application reads everything at once. A function that has
- * `side` acts for that end, the others for the client. Datagrams keep their bytes: what one end sends, the net delivers to the other, or
- * drops, or delivers with CE. */
+/* One connection, both ends of it. For a flow ([[flows]]) the client connects and sends, by write() and finish(); the server's application reads
+ * everything at once. A function that has `side` acts for that end, the others for the client. Datagrams keep their bytes: what one end sends, the
+ * net delivers to the other, or drops, or delivers with CE.
+ *
+ * For an application ([[app]]) a stack needs streams, the four functions at its end; write() and finish() are not called then. Either end may write to
+ * stream DUMBBELL_ONE_WAY: that is its own, and the other end only reads it. Streams 0, 1, 2 ... go both ways: the client opens them, in this order, when it first
+ * writes to them, and the server writes to one when it has read something from it. Both applications read everything at once. What is written before the
+ * handshake is over waits for it, and so does a stream that the other end does not allow yet. */
 
 #define DUMBBELL_CLIENT 0u
 #define DUMBBELL_SERVER 1u
+
+#define DUMBBELL_ONE_WAY UINT64_MAX
 
 typedef struct {
   uint64_t seed;       /* of the run and this flow */
@@ -261,6 +268,14 @@ typedef struct {
   void (*stats)(const void *self, dumbbell_stack_stats *);
   /* NULL, or why the connection was closed before its end: one line, valid until the next call. */
   const char *(*closed)(const void *self);
+  /* Optional, with the three below: all or none. `side` has so many bytes more to send on a stream; `last` 1: and nothing behind them. */
+  void (*stream_write)(void *self, dumbbell_wire *, uint32_t side, uint64_t stream, uint64_t bytes, uint32_t last, uint64_t now);
+  /* How many bytes more the application of `side` has read from a stream, in order, whose number is put into `stream`. Asked after each other call until it is 0. */
+  uint64_t (*stream_read)(void *self, uint32_t side, uint64_t *stream);
+  /* The client closes the connection: what is not sent is forgotten. Datagrams and timers go on until wake() of both sides is UINT64_MAX. */
+  void (*close)(void *self, dumbbell_wire *, uint64_t now);
+  /* Packets that `side` has taken for lost so far; UINT64_MAX: it does not say. */
+  uint64_t (*lost)(const void *self, uint32_t side);
 } dumbbell_stack;
 
 /* --- congestion controls of video -------------------------------------------------------------------------------- */

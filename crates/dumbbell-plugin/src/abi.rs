@@ -6,11 +6,11 @@ include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 /// The text of these types, for plugins in Rust.
 pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/abi.rs"));
 
-/// The version before, whose description ends before `media`.
-pub const ABI_WITHOUT_MEDIA: u32 = 3;
+/// The version before, whose description ends before `media`, and whose stacks end before `stream_write`.
+pub const ABI_WITHOUT_STREAMS: u32 = 3;
 /// The second, whose controls end before `model`, too.
 pub const ABI_WITHOUT_MODELS: u32 = 2;
-/// The first, whose description ends before `stack`, too.
+/// The first, whose description ends before `stack`.
 pub const ABI_WITHOUT_STACKS: u32 = 1;
 
 /// The functions that a plugin calls, and what they lead to. A plugin knows of the functions alone.

@@ -46,6 +46,9 @@ pub struct Declared {
 /// Key of a stack's congestion control.
 const CONTROL: &str = "control";
 
+/// The functions of a stack that has streams.
+const OF_STREAMS: [&str; 4] = ["stream_write", "stream_read", "close", "lost"];
+
 /// Keys of a plugin's table that are no parameters.
 const TAKEN: [&str; 3] = ["name", "plugin", CONTROL];
 
@@ -137,6 +140,8 @@ impl Declared {
     }
 }
 
+/// The congestion control of a stack, and the values of its parameters.
+type StackKeys = (String, Arc<[f64]>);
 type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, PluginFault) -> aqm::DynAqm + Send + Sync>;
 type MakeStack = Arc<dyn Fn((&str, &[f64]), &ProtocolContext, PluginFault) -> PluginStack + Send + Sync>;
 type MakeControl = Arc<dyn Fn(&[f64], &CcContext, PluginFault) -> cc::DynCc + Send + Sync>;
@@ -156,6 +161,8 @@ pub enum Make {
     Stack {
         /// Names of its congestion controls, the default first.
         controls: Arc<[String]>,
+        /// Whether it has streams, which applications need.
+        has_streams: bool,
         /// Makes the ends of one flow.
         new: MakeStack,
     },
@@ -283,7 +290,7 @@ impl Plugin {
         let length = match unsafe { described.cast::<u32>().as_ref() } {
             None => return Err(bad("dumbbell_describe() returned NULL")),
             Some(&abi::ABI_WITHOUT_STACKS) => offset_of!(abi::CPlugin, stack),
-            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI_WITHOUT_MEDIA)) => offset_of!(abi::CPlugin, media),
+            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI_WITHOUT_STREAMS)) => offset_of!(abi::CPlugin, media),
             Some(&abi::ABI) => size_of::<abi::CPlugin>(),
             Some(other) => {
                 let (first, last) = (abi::ABI_WITHOUT_STACKS, abi::ABI);
@@ -339,34 +346,18 @@ impl Plugin {
                 }
                 let is_older = described.abi <= abi::ABI_WITHOUT_MODELS;
                 let length = if is_older { offset_of!(abi::CControl, model) } else { size_of::<abi::CControl>() };
-                // SAFETY: the condition above, and a control of this version has this length; it stays as the library does
+                // SAFETY: the condition above, and a control of its version has this length; it stays as the library does
                 let functions: &'static abi::CControl = unsafe { Box::leak(Box::new(read_start(described.control, length))) };
                 Make::Control(Arc::new(move |values, context, fault| {
                     cc::DynCc(Box::new(PluginControl::new(functions, &own, values, context, &fault)))
                 }))
             }
-            (.., Some(stack)) => {
-                let controls = unsafe { names(stack.controls)? };
-                let there = [
-                    stack.create.is_some(),
-                    stack.destroy.is_some(),
-                    stack.start.is_some(),
-                    stack.write.is_some(),
-                    stack.finish.is_some(),
-                    stack.datagram.is_some(),
-                    stack.wake.is_some(),
-                    stack.timer.is_some(),
-                    stack.stats.is_some(),
-                    stack.closed.is_some(),
-                ];
-                all_there(
-                    ["create", "destroy", "start", "write", "finish", "datagram", "wake", "timer", "stats", "closed"],
-                    there,
-                )?;
-                Make::Stack {
-                    controls: controls.into(),
-                    new: Arc::new(move |chosen, context, fault| PluginStack::new(stack, &own, chosen, context, fault)),
-                }
+            (.., Some(_)) => {
+                let is_older = described.abi <= abi::ABI_WITHOUT_STREAMS;
+                let length = if is_older { offset_of!(abi::CStack, stream_write) } else { size_of::<abi::CStack>() };
+                // SAFETY: the condition above, and a stack of its version has this length; it stays as the library does
+                let stack: &'static abi::CStack = unsafe { Box::leak(Box::new(read_start(described.stack, length))) };
+                read_stack(stack, own)?
             }
             (None, None, None) => unsafe { read_media(&*described.media, own)? },
         };
@@ -444,7 +435,11 @@ impl Plugin {
                 }),
             );
         }
-        json!({"kind": kind, "name": *self.name, "title": self.title, "source": self.source, "params": params, "versions": {}})
+        let has_streams = matches!(self.make, Make::Stack { has_streams: true, .. });
+        json!({
+            "kind": kind, "name": *self.name, "title": self.title, "source": self.source, "params": params, "versions": {},
+            "streams": has_streams,
+        })
     }
 
     /// The values of its parameters in the keys of a configuration.
@@ -481,12 +476,31 @@ impl Plugin {
                 move |keys| reads.values(keys),
                 move |values: Vec<f64>, context| make(&values, context, fault.clone()),
             ),
-            Make::Stack { new, .. } => extensions.stack(
-                key,
-                move |keys| Ok((reads.control(keys)?, Arc::from(reads.values(keys)?))),
-                move |(control, values): (String, Arc<[f64]>), context| new((&control, &values), context, fault.clone()),
-            ),
+            Make::Stack { new, has_streams, .. } => {
+                let (of_app, makes, faults) = (self.clone(), Arc::clone(&new), fault.clone());
+                extensions.stack(
+                    key,
+                    move |keys| reads.stack_keys(keys),
+                    move |(control, values): StackKeys, context| new((&control, &values), context, fault.clone()),
+                );
+                extensions.stream_stack(
+                    key,
+                    move |keys| if has_streams { of_app.stack_keys(keys) } else { Err(of_app.lacks_streams()) },
+                    move |(control, values): StackKeys, context| makes((&control, &values), context, faults.clone()),
+                );
+            }
         }
+    }
+
+    /// Reads the congestion control and the parameters of a stack.
+    fn stack_keys(&self, keys: &Map<String, Value>) -> Result<StackKeys, ParamError> {
+        Ok((self.control(keys)?, Arc::from(self.values(keys)?)))
+    }
+
+    fn lacks_streams(&self) -> ParamError {
+        let lacking = OF_STREAMS.map(|name| format!("{name}()")).join(", ");
+        let found = format!("stack {}, which has no streams: it lacks {lacking} of dumbbell.h", self.name);
+        ParamError::new("plugin", found, "a stack with streams, such as quinn or noq")
     }
 
     /// The congestion control of a stack that `keys` name.
@@ -500,6 +514,35 @@ impl Plugin {
             }
         }
     }
+}
+
+/// Reads a stack that is called `name`, whose pointers stay.
+fn read_stack(stack: &'static abi::CStack, name: Arc<str>) -> Result<Make, BadPlugin> {
+    // SAFETY: the interface makes it null or such a list
+    let controls = unsafe { names(stack.controls)? };
+    let there = [
+        stack.create.is_some(),
+        stack.destroy.is_some(),
+        stack.start.is_some(),
+        stack.write.is_some(),
+        stack.finish.is_some(),
+        stack.datagram.is_some(),
+        stack.wake.is_some(),
+        stack.timer.is_some(),
+        stack.stats.is_some(),
+        stack.closed.is_some(),
+    ];
+    all_there(["create", "destroy", "start", "write", "finish", "datagram", "wake", "timer", "stats", "closed"], there)?;
+    let of_streams = [stack.stream_write.is_some(), stack.stream_read.is_some(), stack.close.is_some(), stack.lost.is_some()];
+    let has_streams = of_streams[0];
+    if of_streams.contains(&true) {
+        all_there(OF_STREAMS, of_streams)?;
+    }
+    Ok(Make::Stack {
+        controls: controls.into(),
+        has_streams,
+        new: Arc::new(move |chosen, context, fault| PluginStack::new(stack, &name, chosen, context, fault)),
+    })
 }
 
 fn all_there<const N: usize>(names: [&str; N], there: [bool; N]) -> Result<(), BadPlugin> {

@@ -1,6 +1,8 @@
 //! A transport of a shared library: both ends of one connection.
 #![allow(unsafe_code)]
 
+mod streams;
+
 use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
 use dumbbell_config::extensions::PluginFault;
@@ -9,6 +11,7 @@ use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Instant};
+use std::collections::BTreeMap;
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 
@@ -44,6 +47,8 @@ pub struct PluginStack {
     chunk: (u64, Duration),
     writes_at: Instant,
     over: bool,
+    /// Bytes of streams that were written and that nobody has read, by the side that reads and the number of the stream.
+    unread: BTreeMap<(u32, u64), u64>,
 }
 
 /// Calls of a timer in a row, each of which asked for another at once.
@@ -126,6 +131,7 @@ impl PluginStack {
             chunk,
             writes_at: Instant::NEVER,
             over: false,
+            unread: BTreeMap::new(),
         };
         if this.is_null() {
             stack.wrong(|| "create() returned NULL".to_owned());
@@ -215,6 +221,16 @@ impl PluginStack {
         self.datagrams_to(side).reuse(payload);
     }
 
+    /// The client begins to connect.
+    fn start_client(&mut self, now: Instant) {
+        self.call(abi::CLIENT, now, |functions, this, wire| {
+            if let Some(start) = functions.start {
+                // SAFETY: `this` lives, and `wire` is valid for the call
+                unsafe { start(this, wire, now.0) }
+            }
+        });
+    }
+
     /// The application writes what it has now.
     fn write(&mut self, now: Instant) {
         let (most, gap) = self.chunk;
@@ -275,12 +291,7 @@ impl Drop for PluginStack {
 
 impl Protocol for PluginStack {
     fn start(&mut self, now: Instant) {
-        self.call(abi::CLIENT, now, |functions, this, wire| {
-            if let Some(start) = functions.start {
-                // SAFETY: `this` lives, and `wire` is valid for the call
-                unsafe { start(this, wire, now.0) }
-            }
-        });
+        self.start_client(now);
         self.write(now);
     }
 

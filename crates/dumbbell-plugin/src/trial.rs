@@ -268,11 +268,23 @@ fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
             "app": [{"kind": video, "base_rtt": base_rtt, "count": count, "path": path}],
         });
     }
+    let apps = match plugin.make() {
+        Make::Stack { has_streams: true, .. } => pages(&own, base_rtt, &mut rng),
+        _ => json!([]),
+    };
     json!({
+        "app": apps,
         "duration": duration, "seed": rng.draw_below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm},
         "hosts": {"ecn": ecn}, "flows": [{"cc": cc, "base_rtt": base_rtt, "count": count, "path": path}],
         "udp": [{"rate": rate / 4, "start": {"min": duration / 2, "max": duration / 2}}],
     })
+}
+
+/// A user who loads pages over a stack.
+fn pages(stack: &Map<String, Value>, base_rtt: u64, rng: &mut Rng) -> Value {
+    let (objects, connections) = (1 + rng.draw_below(20), 1 + rng.draw_below(6));
+    let kind = json!({"name": "pages", "objects": objects, "connections": connections, "multiplexed": rng.draw_below(2) == 1});
+    json!([{"kind": kind, "cc": stack, "base_rtt": base_rtt}])
 }
 
 /// Stages that a transport must live with: loss up to a fifth, jitter, and packets that come late.

@@ -10,6 +10,7 @@
 
 mod ack_log;
 mod ahead;
+mod app_stack;
 mod app_stream;
 mod apps;
 mod clock;
@@ -23,6 +24,8 @@ mod port;
 mod setup;
 mod shapers;
 mod single_hop;
+mod stack_way;
+mod stream_place;
 mod tcp;
 mod topology;
 mod transport;

@@ -131,8 +131,9 @@ def _make_section(name: str) -> KeyGroup:
             of_streams = f"Only of {', '.join(known.apps_of_streams)}, which need it."
             keys[0] = replace(keys[0], doc=f"{keys[0].doc} {of_streams}")
             keys.insert(0, KeyDescription("kind", "", kinds, doc))
-        if name == "flows":
-            keys.insert(1, KeyDescription("stack", "unset", "text, or a table with name or plugin", stack.DOC))
+        if name in stack.CARRIED:
+            behind = next(number for number, one in enumerate(keys, 1) if one.name == "cc")
+            keys.insert(behind, KeyDescription("stack", "unset", "text, or a table with name or plugin", stack.DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, KeyDescription("aqm", "", _describe_algorithms(known.aqm), doc))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dumbbell.errors import WrongValue
+from dumbbell.experiment import stack
 from dumbbell.experiment.net import list_hops
 from dumbbell.experiment.registry import Param, read_registry
 
@@ -31,11 +32,12 @@ def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
     for number, one in enumerate(run["udp"]):
         if one["size"] > most:
             raise WrongValue(f"{one['size']} B", f"at most {most} B, {full}", key=f"udp[{number}].size")
-    for number, (one, own) in enumerate(zip(run["flows"], given["flows"], strict=True)):
-        payload = own["cc"].get("mtu", 0) if "plugin" in one["cc"] else 0  # of a QUIC stack
-        if payload > most - UDP_HEADERS:
-            allowed = f"at most {most - UDP_HEADERS} B, what {full} has room for"
-            raise WrongValue(f"{payload} B", allowed, key=f"flows[{number}].stack.mtu")
+    for section in stack.CARRIED:
+        for number, (one, own) in enumerate(zip(run[section], given[section], strict=True)):
+            payload = own["cc"].get("mtu", 0) if one["cc"] and "plugin" in one["cc"] else 0  # of a QUIC stack
+            if payload > most - UDP_HEADERS:
+                allowed = f"at most {most - UDP_HEADERS} B, what {full} has room for"
+                raise WrongValue(f"{payload} B", allowed, key=f"{section}[{number}].stack.mtu")
 
 
 def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:

@@ -333,7 +333,7 @@ def _define_section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
                 keys.add(f"{place}\\.{key}\\.{end}", defs.define_quantity("size", 1, traffic.MAX_SIZE))
             shape = {"type": "number", "minimum": traffic.SHAPES[0], "maximum": traffic.SHAPES[1]}
             keys.add(f"{place}\\.{key}\\.pareto", shape)
-    table = _define_flow(fields, keys, place) if name == "flows" else _define_table(fields)
+    table = _define_carried(fields, keys, place) if name in stack.CARRIED else _define_table(fields)
     one = defs.add(name.capitalize().removesuffix("s" if listed else ""), table)
     keys.add(place, one)
     if listed:
@@ -342,8 +342,8 @@ def _define_section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
     return _list(one) | limit | {"default": []} if listed else one
 
 
-def _define_flow(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
-    """Return the schema of a flow: with a stack, `cc` is a control of that, which only its library knows."""
+def _define_carried(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
+    """Return the schema of what a stack may carry: `cc` is a control of that then, which only its library knows."""
     control, text = {"type": "string", "minLength": 1}, {"type": "string", "minLength": 1}
     table = {
         "type": "object",
@@ -420,10 +420,15 @@ def make_schema() -> Schema:
     needs_aqm = {"properties": {"reverse": {"required": ["aqm"]}}, "required": ["reverse"]}
     no_reverse = {"not": {"anyOf": [{"required": ["reverse"]}, _define_presence("reverse", "\\..*")]}}
     whole_hops = {"properties": {"hop": {"items": {"required": ["name", "aqm"]}}}}
-    # where no flow is a stack's, a matrix sets controls of TCP
-    has_stack = {"required": ["flows"], "properties": {"flows": {"contains": {"required": ["stack"]}}}}
+    # where no stack carries an entry of a section, a matrix sets controls of TCP
     of_tcp = {"items": defs.define_algorithm("cc", read_registry().cc)}
-    tcp = {"patternProperties": {f"^{_SPACE}flows{_INDEX}\\.cc{_SPACE}$": of_tcp}}
+
+    def define_controls(name: str) -> Schema:
+        has_stack = {"required": [name], "properties": {name: {"contains": {"required": ["stack"]}}}}
+        tcp = {"patternProperties": {f"^{_SPACE}{name}{_INDEX}\\.cc{_SPACE}$": of_tcp}}
+        sets_stack = _define_presence(name, f"{_INDEX}\\.stack(\\..*)?")
+        return {"anyOf": [has_stack, sets_stack, {"properties": {"matrix": tcp}}]}
+
     complete = [
         {"anyOf": [with_aqm, _define_presence("bottleneck", "\\.aqm(\\.name)?")]},
         {"anyOf": [needs_aqm, no_reverse, _define_presence("reverse", "\\.aqm(\\.name)?")]},
@@ -438,7 +443,7 @@ def make_schema() -> Schema:
             }
             for name in _SPEAKS
         ),
-        {"anyOf": [has_stack, _define_presence("flows", f"{_INDEX}\\.stack(\\..*)?"), {"properties": {"matrix": tcp}}]},
+        *map(define_controls, stack.CARRIED),
     ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -192,7 +192,7 @@ def _parse_media_control(value: Any, files: Files | None) -> Any:
 
 
 def _replace_stack(value: Any) -> Any:
-    """Return a table of `flows` whose `stack`, if it has one, has become the plugin of its `cc`."""
+    """Return a table of `flows` or `app` whose `stack`, if it has one, has become the plugin of its `cc`."""
     if not isinstance(value, dict) or "stack" not in value:
         return value
     table = {key: one for key, one in value.items() if key != "stack"}
@@ -358,10 +358,9 @@ def run_model() -> type[Section]:
             | make_path_fields(name)
             | _make_fields(describe_section(name), without=("start", "count"))
         )
-        # a stack is the plugin of a flow's `cc` before anything is checked
-        also = (
-            {"__validators__": {"of_stack": model_validator(mode="before")(_replace_stack)}} if name == "flows" else {}
-        )
+        # a stack is the plugin of an entry's `cc` before anything is checked
+        of_stack = {"__validators__": {"of_stack": model_validator(mode="before")(_replace_stack)}}
+        also = of_stack if name in stack.CARRIED else {}
         one = _make_model(name.capitalize().removesuffix("s"), fields, **also)
         senders[name] = (GenericAlias(list, one), [])
     record = _make_model("Record", _make_fields(describe_section("record")))
@@ -450,11 +449,11 @@ def _convert_error(one: Any, table: dict[str, Any]) -> InputError:
 
 def _format_key(key: str, table: dict[str, Any]) -> str:
     """Return a key of `table` as the file has it: parameters of a stack are in its table, though `cc` was read."""
-    of_cc = re.fullmatch(r"flows\[(\d+)\]\.cc\.(.+)", key)
-    if not of_cc or "stack" not in table["flows"][int(of_cc[1])]:
+    of_cc = re.fullmatch(r"(flows|app)\[(\d+)\]\.cc\.(.+)", key)
+    if not of_cc or "stack" not in table[of_cc[1]][int(of_cc[2])]:
         return key
-    inside = "cc" if of_cc[2] == "control" else f"stack.{of_cc[2]}"
-    return f"flows[{of_cc[1]}].{inside}"
+    inside = "cc" if of_cc[3] == "control" else f"stack.{of_cc[3]}"
+    return f"{of_cc[1]}[{of_cc[2]}].{inside}"
 
 
 def _find_algorithms() -> dict[str, dict[str, Algorithm]]:
@@ -506,7 +505,7 @@ def _list_keys(table: Path, given: dict[str, Any]) -> list[str]:
     if owner not in (*HOPS, *SENDERS, *read_registry().sections):
         return []
     own = ["aqm", "link", "rate_changes"] if owner in HOPS else list(SENDERS.get(owner, ()))
-    own += ["stack"] if owner == "flows" else []
+    own += ["stack"] if owner in stack.CARRIED else []
     return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *describe_section(owner)]))
 
 

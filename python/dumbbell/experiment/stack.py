@@ -1,4 +1,4 @@
-"""The key `stack` of a flow: a QUIC stack in place of TCP becomes the plugin of the flow's `cc`."""
+"""The key `stack` of a flow or an application: a QUIC stack in place of TCP becomes the plugin of its `cc`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from dumbbell.errors import InputError, Unfit, WrongValue, quote_value
 from dumbbell.experiment.plugins import built, trust
 
-ONLY_TCP = ("connect", "app_rate_from", "app_pause", "app_resume", "ecn_echo")  # keys of a flow
+CARRIED = ("flows", "app")  # sections whose entries may have a stack
+ONLY_TCP = ("connect", "app_rate_from", "app_pause", "app_resume", "ecn_echo")  # keys of these entries
 DOC = (
     "A QUIC stack in place of TCP: its name in `dumbbell stack list`, the file of its library, or a table with name or "
     "plugin and its parameters. `cc` is one of its own congestion controls then."
@@ -15,9 +16,9 @@ _ALLOWED = "the name of a stack that `dumbbell stack list` shows, the file of on
 
 
 def make_plugin_table(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
-    """Return what stands for the `stack` of a flow in its `cc`: its library, its control and its other keys.
+    """Return what stands for the `stack` of an entry in its `cc`: its library, its control and its other keys.
 
-    Raises InputError without file, said of the keys of the flow.
+    Raises InputError without file, said of the keys of the entry.
     """
     if refused := [key for key in ONLY_TCP if key in flow]:
         raise Unfit(

@@ -93,13 +93,9 @@ def list_written_keys(given: dict[str, Any]) -> dict[str, frozenset[str]]:
 
 def has_tcp(run: dict[str, Any]) -> bool:
     """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
-    controls = (one["cc"].get("plugin") for one in run["flows"])
-    has_streams = any(one["cc"] is not None for one in run.get("app", ()))
-    return (
-        bool(run["web"])
-        or has_streams
-        or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
-    )
+    streams = (one["cc"] for one in run.get("app", ()) if one["cc"] is not None)
+    controls = (cc.get("plugin") for cc in (*(one["cc"] for one in run["flows"]), *streams))
+    return bool(run["web"]) or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
 
 
 def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
@@ -110,7 +106,7 @@ def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit |
             found = "it sets the hosts' TCP, and nothing here uses TCP"
             return Unfit(
                 found,
-                "omit the key, or add a [[flows]] without stack, [[web]] or an [[app]] with cc",
+                "omit the key, or add a [[flows]] without stack, [[web]] or an [[app]] with cc and without stack",
                 key=f"hosts.{key}",
             )
     return None

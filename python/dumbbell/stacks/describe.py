@@ -4,7 +4,7 @@ import ctypes
 import json
 import sys
 
-ABI = 3
+ABI = 4
 
 
 class _Stack(ctypes.Structure):

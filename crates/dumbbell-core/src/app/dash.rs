@@ -3,7 +3,7 @@
 //! The player requests one segment at a time, and waits while its buffer is full. The server answers at once. When the user stops, the measures stop.
 
 use super::measure::{Measure, MeasureKind};
-use super::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
+use super::{AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use crate::media::bola::{self, Player, SegmentRequest, StreamQuality, PENSIEVE_LADDER};
 use crate::param::ParamError;
 use crate::units::{Duration, Instant, Rate};
@@ -124,6 +124,8 @@ struct Viewer {
     /// Bytes written so far.
     requests: u64,
     responses: u64,
+    /// Number of the exchange that fetches it.
+    exchange: u64,
     /// Measures when the measured time began, and when the user stopped.
     before: StreamQuality,
     last: Option<StreamQuality>,
@@ -142,6 +144,7 @@ pub fn build(params: &Params, _context: &AppContext) -> AnyApp {
         requested: None,
         requests: 0,
         responses: 0,
+        exchange: 0,
         before: StreamQuality::default(),
         last: None,
     }))
@@ -154,6 +157,25 @@ impl Viewer {
             (Some(last), _) => last,
             (None, Some(player)) => player.quality(now),
             (None, None) => StreamQuality::default(),
+        }
+    }
+
+    /// All of a request or a segment is there.
+    fn go_on(&mut self, way: StreamDirection, now: Instant, outlet: &mut dyn StreamOutlet) {
+        let Some((request, start)) = self.requested else { return };
+        match way {
+            StreamDirection::Request => {
+                self.responses += request.bytes.max(1);
+                outlet.write_exchange(0, self.exchange, StreamDirection::Response, request.bytes.max(1));
+            }
+            StreamDirection::Response => {
+                self.requested = None;
+                self.exchange += 1;
+                outlet.finish_load(Load { start, time: now - start, bytes: request.bytes });
+                if let Some(player) = &mut self.player {
+                    player.on_segment(now);
+                }
+            }
         }
     }
 }
@@ -189,25 +211,23 @@ impl StreamApp for Viewer {
             self.requested = Some((request, now));
             self.requests += u64::from(self.params.request);
             outlet.begin_load();
-            outlet.write(0, StreamDirection::Request, u64::from(self.params.request));
+            outlet.write_exchange(0, self.exchange, StreamDirection::Request, u64::from(self.params.request));
         }
     }
 
     fn on_arrival(&mut self, arrival: StreamArrival, now: Instant, outlet: &mut dyn StreamOutlet) {
-        let Some((request, start)) = self.requested else { return };
-        match arrival.way {
-            StreamDirection::Request if arrival.bytes == self.requests => {
-                self.responses += request.bytes.max(1);
-                outlet.write(0, StreamDirection::Response, request.bytes.max(1));
-            }
-            StreamDirection::Response if arrival.bytes == self.responses => {
-                self.requested = None;
-                outlet.finish_load(Load { start, time: now - start, bytes: request.bytes });
-                if let Some(player) = &mut self.player {
-                    player.on_segment(now);
-                }
-            }
-            _ => {}
+        let awaited = match arrival.way {
+            StreamDirection::Request => self.requests,
+            StreamDirection::Response => self.responses,
+        };
+        if arrival.bytes == awaited {
+            self.go_on(arrival.way, now, outlet);
+        }
+    }
+
+    fn on_exchange(&mut self, arrival: ExchangeArrival, now: Instant, outlet: &mut dyn StreamOutlet) {
+        if arrival.exchange == self.exchange {
+            self.go_on(arrival.way, now, outlet);
         }
     }
 

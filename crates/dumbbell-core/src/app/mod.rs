@@ -70,10 +70,27 @@ pub struct StreamArrival {
     pub bytes: u64,
 }
 
+/// A request or a response that has arrived as a stream of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeArrival {
+    /// Number of the connection, from 0.
+    pub connection: usize,
+    /// Number of the exchange in its connection, from 0.
+    pub exchange: u64,
+    /// Which way it went.
+    pub way: StreamDirection,
+}
+
 /// Where an application of streams puts what it does.
 pub trait StreamOutlet {
     /// Writes `bytes` into a connection. If it is not open, the client opens it first: a handshake comes ahead.
     fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64);
+
+    /// Writes `bytes` of the exchange `exchange` of a connection, a request or its response, with nothing behind them. Exchanges count from 0, each way. A
+    /// transport with streams gives each exchange a stream of its own; others write one behind the other.
+    fn write_exchange(&mut self, connection: usize, _exchange: u64, way: StreamDirection, bytes: u64) {
+        self.write(connection, way, bytes);
+    }
 
     /// From now on the sending application of a connection, which is opened if it is not open, always has more to send this way. It keeps little of that unsent, and
     /// what it writes goes in between. Arrivals are those of writes, and their bytes do not contain the rest.
@@ -111,6 +128,9 @@ pub trait StreamApp: Send {
 
     /// More bytes have arrived in order.
     fn on_arrival(&mut self, arrival: StreamArrival, now: Instant, outlet: &mut dyn StreamOutlet);
+
+    /// All bytes of an exchange have arrived, over a transport with streams: exchanges may overtake each other. Whoever writes none hears of none.
+    fn on_exchange(&mut self, _arrival: ExchangeArrival, _now: Instant, _outlet: &mut dyn StreamOutlet) {}
 
     /// The handshake of a connection was complete at the client at `at`, which may lie up to half of the base RTT in the past.
     fn on_connected(&mut self, _connection: usize, _at: Instant, _outlet: &mut dyn StreamOutlet) {}
@@ -183,6 +203,12 @@ macro_rules! apps {
                 matches!(self.kind(), AppKind::Streams(_))
             }
 
+            /// Returns whether a transport with streams can carry it. One that fills its connections measures how long what it writes in between waits behind the
+            /// filler, which is a matter of how TCP sends.
+            pub fn fits_streams(&self) -> bool {
+                self.has_streams() && !matches!(self, AppSpec::Responsiveness(_))
+            }
+
             /// Returns the length of its largest datagram with all headers, bytes; 0 of streams, whose segments follow from the hosts.
             pub fn largest_frame(&self) -> u16 {
                 match self { $( AppSpec::$variant(params) => $module::largest_frame(params), )* }
@@ -231,6 +257,8 @@ mod tests {
     #[derive(Default)]
     pub struct Seen {
         pub writes: Vec<(usize, StreamDirection, u64)>,
+        /// Exchanges of the writes that have one.
+        pub exchanges: Vec<u64>,
         pub loads: Vec<Load>,
         pub begun: u32,
         pub filled: Vec<(usize, StreamDirection)>,
@@ -242,6 +270,11 @@ mod tests {
     impl StreamOutlet for Seen {
         fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
             self.writes.push((connection, way, bytes));
+        }
+
+        fn write_exchange(&mut self, connection: usize, exchange: u64, way: StreamDirection, bytes: u64) {
+            self.exchanges.push(exchange);
+            self.write(connection, way, bytes);
         }
 
         fn fill(&mut self, connection: usize, way: StreamDirection) {
@@ -269,6 +302,13 @@ mod tests {
     pub fn arrive(app: &mut dyn StreamApp, at_ms: u64, connection: usize, way: StreamDirection, bytes: u64) -> Seen {
         let mut seen = Seen::default();
         app.on_arrival(StreamArrival { connection, way, bytes }, Instant::from_millis(at_ms), &mut seen);
+        seen
+    }
+
+    /// An exchange arrives at `at_ms`, over a transport with streams. Returns what the application does then.
+    pub fn exchange(app: &mut dyn StreamApp, at_ms: u64, (connection, exchange): (usize, u64), way: StreamDirection) -> Seen {
+        let mut seen = Seen::default();
+        app.on_exchange(ExchangeArrival { connection, exchange, way }, Instant::from_millis(at_ms), &mut seen);
         seen
     }
 

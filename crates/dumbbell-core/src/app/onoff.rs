@@ -7,7 +7,7 @@
 //! experiment file. With one connection, a flow fetches one file at a time, as cisco/ns3-rmcat reads the RFC.
 
 use super::measure::{quantile_s, Measure, MeasureKind};
-use super::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
+use super::{AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use crate::histogram::Histogram;
 use crate::param::ParamError;
 use crate::params;
@@ -78,6 +78,8 @@ struct Connection {
     /// Bytes written so far.
     requests: u64,
     responses: u64,
+    /// Number of the exchange that fetches the file.
+    exchange: u64,
 }
 
 /// The burst that is being fetched.
@@ -124,11 +126,19 @@ impl Fetcher {
         exponential_gap(self.params.idle, &mut self.idle_rng)
     }
 
+    /// The server has the request of a connection.
+    fn answer(&mut self, number: usize, outlet: &mut dyn StreamOutlet) {
+        let connection = &mut self.connections[number];
+        connection.responses += connection.size;
+        outlet.write_exchange(number, connection.exchange, StreamDirection::Response, connection.size);
+    }
+
     /// The client has the whole file of a connection.
     fn finish_file(&mut self, number: usize, now: Instant, outlet: &mut dyn StreamOutlet) {
         let Some(burst) = &mut self.burst else { return };
         self.files.record(now - burst.start);
         burst.missing -= 1;
+        self.connections[number].exchange += 1;
         if !self.params.persistent {
             outlet.close(number);
             self.connections[number] = Connection::default();
@@ -175,7 +185,7 @@ impl StreamApp for Fetcher {
             connection.size = self.params.smallest + self.size_rng.draw_below(range);
             connection.requests += u64::from(self.params.request);
             burst.bytes += connection.size;
-            outlet.write(number, StreamDirection::Request, u64::from(self.params.request));
+            outlet.write_exchange(number, connection.exchange, StreamDirection::Request, u64::from(self.params.request));
         }
         self.burst = Some(burst);
     }
@@ -188,12 +198,22 @@ impl StreamApp for Fetcher {
     ) {
         let connection = &mut self.connections[number];
         match way {
-            StreamDirection::Request if bytes == connection.requests => {
-                connection.responses += connection.size;
-                outlet.write(number, StreamDirection::Response, connection.size);
-            }
+            StreamDirection::Request if bytes == connection.requests => self.answer(number, outlet),
             StreamDirection::Response if bytes == connection.responses => self.finish_file(number, now, outlet),
             _ => {}
+        }
+    }
+
+    fn on_exchange(
+        &mut self,
+        ExchangeArrival { connection: number, exchange, way }: ExchangeArrival,
+        now: Instant,
+        outlet: &mut dyn StreamOutlet,
+    ) {
+        match way {
+            _ if exchange != self.connections[number].exchange => {}
+            StreamDirection::Request => self.answer(number, outlet),
+            StreamDirection::Response => self.finish_file(number, now, outlet),
         }
     }
 

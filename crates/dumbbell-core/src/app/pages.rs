@@ -5,7 +5,7 @@
 //! objects are there, the page is loaded, and the user thinks before the next one. The server answers at once.
 
 use super::measure::{quantile_s, Measure, MeasureKind};
-use super::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
+use super::{AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use crate::histogram::Histogram;
 use crate::params;
 use crate::rng::Rng;
@@ -62,14 +62,24 @@ pub const MEASURES: [Measure; 2] = [
 /// One connection, at both ends.
 #[derive(Default)]
 struct Connection {
-    /// Objects that are requested and not there: when, and up to which byte of the responses they reach.
-    awaited: VecDeque<(Instant, u64)>,
-    /// Sizes of those whose requests the server does not have.
-    requested: VecDeque<u64>,
+    /// Objects that are requested and not there.
+    awaited: VecDeque<AwaitedObject>,
+    /// Exchanges whose requests the server does not have, and sizes of their objects.
+    requested: VecDeque<(u64, u64)>,
+    /// Exchanges so far.
+    exchanges: u64,
     /// Bytes written so far, and those of requests that the server has answered.
     responses: u64,
     answered: u64,
     requests: u64,
+}
+
+/// An object that is requested and not there.
+struct AwaitedObject {
+    exchange: u64,
+    since: Instant,
+    /// Up to which byte of the responses it reaches, if they come one behind the other.
+    end: u64,
 }
 
 /// The page that is being loaded.
@@ -123,11 +133,13 @@ impl Browser {
         page.unrequested -= 1;
         page.bytes += size;
         let connection = &mut self.connections[number];
-        connection.requested.push_back(size);
+        let exchange = connection.exchanges;
+        connection.exchanges += 1;
+        connection.requested.push_back((exchange, size));
         connection.responses += size;
-        connection.awaited.push_back((now, connection.responses));
+        connection.awaited.push_back(AwaitedObject { exchange, since: now, end: connection.responses });
         connection.requests += u64::from(self.params.request);
-        outlet.write(number, StreamDirection::Request, u64::from(self.params.request));
+        outlet.write_exchange(number, exchange, StreamDirection::Request, u64::from(self.params.request));
     }
 
     /// Requests what may be requested once the page itself is there: one object over each connection without a request, or all of them.
@@ -152,23 +164,47 @@ impl Browser {
         let length = u64::from(self.params.request);
         let connection = &mut self.connections[number];
         while connection.answered + length <= bytes {
-            let Some(size) = connection.requested.pop_front() else { return };
+            let Some((exchange, size)) = connection.requested.pop_front() else { return };
             connection.answered += length;
-            outlet.write(number, StreamDirection::Response, size);
+            outlet.write_exchange(number, exchange, StreamDirection::Response, size);
+        }
+    }
+
+    /// The server has the request of an exchange, and answers it.
+    fn answer_exchange(&mut self, number: usize, exchange: u64, outlet: &mut dyn StreamOutlet) {
+        let requested = &mut self.connections[number].requested;
+        let place = requested.iter().position(|&(one, _)| one == exchange);
+        if let Some((_, size)) = place.and_then(|place| requested.remove(place)) {
+            outlet.write_exchange(number, exchange, StreamDirection::Response, size);
         }
     }
 
     /// The client has all responses of connection `number` up to this byte.
     fn receive(&mut self, number: usize, bytes: u64, now: Instant, outlet: &mut dyn StreamOutlet) {
-        while let Some(&(since, end)) = self.connections[number].awaited.front() {
-            if end > bytes {
-                break;
-            }
-            self.connections[number].awaited.pop_front();
-            self.objects.record(now - since);
-            let Some(page) = &mut self.page else { return };
-            page.missing -= 1;
+        while self.connections[number].awaited.front().is_some_and(|object| object.end <= bytes) {
+            self.take_object(number, 0, now);
         }
+        self.go_on(now, outlet);
+    }
+
+    /// The client has the response of an exchange.
+    fn receive_exchange(&mut self, number: usize, exchange: u64, now: Instant, outlet: &mut dyn StreamOutlet) {
+        let place = self.connections[number].awaited.iter().position(|object| object.exchange == exchange);
+        if let Some(place) = place {
+            self.take_object(number, place, now);
+            self.go_on(now, outlet);
+        }
+    }
+
+    /// The object at `place` of those that connection `number` awaits is there.
+    fn take_object(&mut self, number: usize, place: usize, now: Instant) {
+        let (Some(object), Some(page)) = (self.connections[number].awaited.remove(place), &mut self.page) else { return };
+        self.objects.record(now - object.since);
+        page.missing -= 1;
+    }
+
+    /// Objects have arrived: requests what may be requested, or ends the page.
+    fn go_on(&mut self, now: Instant, outlet: &mut dyn StreamOutlet) {
         let Some(page) = &self.page else { return };
         if page.missing > 0 {
             return self.request_others(now, outlet);
@@ -220,6 +256,18 @@ impl StreamApp for Browser {
         }
     }
 
+    fn on_exchange(
+        &mut self,
+        ExchangeArrival { connection, exchange, way }: ExchangeArrival,
+        now: Instant,
+        outlet: &mut dyn StreamOutlet,
+    ) {
+        match way {
+            StreamDirection::Request => self.answer_exchange(connection, exchange, outlet),
+            StreamDirection::Response => self.receive_exchange(connection, exchange, now, outlet),
+        }
+    }
+
     fn forget(&mut self, _now: Instant) {
         self.objects = Histogram::default();
     }
@@ -231,7 +279,7 @@ impl StreamApp for Browser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{arrive, Seen};
+    use super::super::tests::{arrive, exchange, Seen};
     use super::*;
 
     fn browser(params: Params) -> Box<dyn StreamApp> {
@@ -288,6 +336,30 @@ mod tests {
         assert_eq!(arrive(&mut *app, 31, 0, StreamDirection::Request, 1600).writes, vec![(0, StreamDirection::Response, SIZE)]);
         assert!(arrive(&mut *app, 40, 0, StreamDirection::Response, 3 * SIZE).loads.is_empty());
         assert_eq!(arrive(&mut *app, 41, 0, StreamDirection::Response, 4 * SIZE).loads.len(), 1);
+    }
+
+    #[test]
+    fn objects_that_are_streams_may_overtake_each_other() {
+        let (request, response) = (StreamDirection::Request, StreamDirection::Response);
+        let mut app = browser(params(4, 1, true));
+        app.start(Instant::ZERO);
+        app.on_timer(Instant::ZERO, &mut Seen::default());
+        assert_eq!(exchange(&mut *app, 10, (0, 0), request).exchanges, [0]);
+        assert_eq!(exchange(&mut *app, 20, (0, 0), response).exchanges, [1, 2, 3]);
+        // the server answers what it has, once
+        for number in [3, 1, 2] {
+            let seen = exchange(&mut *app, 30, (0, number), request);
+            assert_eq!((seen.exchanges, seen.writes), (vec![number], vec![(0, response, SIZE)]));
+        }
+        assert!(exchange(&mut *app, 31, (0, 3), request).writes.is_empty());
+        assert!(exchange(&mut *app, 40, (0, 2), response).loads.is_empty());
+        assert!(exchange(&mut *app, 41, (0, 2), response).loads.is_empty());
+        exchange(&mut *app, 90, (0, 3), response);
+        let last = exchange(&mut *app, 100, (0, 1), response);
+        assert_eq!(last.loads, [Load { start: Instant::ZERO, time: Duration::from_millis(100), bytes: 4 * SIZE }]);
+        // they took 20, 20, 70 and 80 ms
+        let figures = app.figures(Instant::from_millis(100));
+        assert!((figures[0] - 0.02).abs() < 0.001 && (figures[1] - 0.08).abs() < 0.002, "{figures:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! from the initial window. The server answers at once.
 
 use super::measure::Measure;
-use super::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
+use super::{AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
 use crate::params;
 use crate::rng::Rng;
 use crate::traffic::{exponential_gap, FlowSizes, SizeSource, Times};
@@ -50,6 +50,8 @@ struct Client {
     think_rng: Rng,
     /// Bytes written into the connection, each way, by [`StreamDirection::index`].
     written: [u64; 2],
+    /// Number of the current exchange in the connection.
+    exchange: u64,
     /// When the current request was sent, and the size of its response.
     awaited: Option<(Instant, u64)>,
     /// When the next request is sent.
@@ -71,6 +73,7 @@ pub fn build(params: &Params, context: &AppContext) -> AnyApp {
         think_rng: context.rng("request thinking"),
         params: params.clone(),
         written: [0; 2],
+        exchange: 0,
         awaited: None,
         next: Instant::NEVER,
         stopped: false,
@@ -80,16 +83,26 @@ pub fn build(params: &Params, context: &AppContext) -> AnyApp {
 impl Client {
     fn write(&mut self, way: StreamDirection, bytes: u64, outlet: &mut dyn StreamOutlet) {
         self.written[way.index()] += bytes;
-        outlet.write(CONNECTION, way, bytes);
+        outlet.write_exchange(CONNECTION, self.exchange, way, bytes);
+    }
+
+    /// All of a request or a response is there.
+    fn go_on(&mut self, way: StreamDirection, now: Instant, outlet: &mut dyn StreamOutlet) {
+        match (way, self.awaited) {
+            (StreamDirection::Request, Some((_, size))) => self.write(StreamDirection::Response, size, outlet),
+            (StreamDirection::Response, _) => self.finish(now, outlet),
+            (StreamDirection::Request, None) => {}
+        }
     }
 
     /// The client has the whole response.
     fn finish(&mut self, now: Instant, outlet: &mut dyn StreamOutlet) {
         let Some((start, bytes)) = self.awaited.take() else { return };
         outlet.finish_load(Load { start, time: now - start, bytes });
+        self.exchange += 1;
         if self.params.fresh {
             outlet.close(CONNECTION);
-            self.written = [0; 2];
+            (self.written, self.exchange) = ([0; 2], 0);
         }
         if !self.stopped {
             let think = match self.params.times {
@@ -131,17 +144,19 @@ impl StreamApp for Client {
         if arrival.bytes < self.written[arrival.way.index()] {
             return;
         }
-        match (arrival.way, self.awaited) {
-            (StreamDirection::Request, Some((_, size))) => self.write(StreamDirection::Response, size, outlet),
-            (StreamDirection::Response, _) => self.finish(now, outlet),
-            (StreamDirection::Request, None) => {}
+        self.go_on(arrival.way, now, outlet);
+    }
+
+    fn on_exchange(&mut self, arrival: ExchangeArrival, now: Instant, outlet: &mut dyn StreamOutlet) {
+        if arrival.exchange == self.exchange {
+            self.go_on(arrival.way, now, outlet);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{arrive, build_streams, fire};
+    use super::super::tests::{arrive, build_streams, exchange, fire};
     use super::super::AppSpec;
     use super::*;
 
@@ -181,6 +196,22 @@ mod tests {
             assert_eq!(fire(&mut *app).1.writes, [(0, StreamDirection::Request, 400)]);
             arrive(&mut *app, 10 * round + 1, 0, StreamDirection::Request, 400);
             assert_eq!(arrive(&mut *app, 10 * round + 10, 0, StreamDirection::Response, 10_000).closed, [0]);
+        }
+    }
+
+    #[test]
+    fn each_request_is_an_exchange_that_counts_from_0_in_a_new_connection() {
+        let (request, response) = (StreamDirection::Request, StreamDirection::Response);
+        for (fresh, numbers) in [(false, [0, 1, 2]), (true, [0, 0, 0])] {
+            let mut app = client(Params { fresh, ..Params::default() });
+            app.start(Instant::ZERO);
+            for (round, number) in (0..).zip(numbers) {
+                assert_eq!(fire(&mut *app).1.exchanges, [number]);
+                assert_eq!(exchange(&mut *app, 10 * round + 4, (0, number), request).exchanges, [number]);
+                // one of before is none of now
+                assert!(exchange(&mut *app, 10 * round + 5, (0, number + 1), response).loads.is_empty());
+                assert_eq!(exchange(&mut *app, 10 * round + 9, (0, number), response).loads.len(), 1);
+            }
         }
     }
 

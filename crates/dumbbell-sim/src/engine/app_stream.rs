@@ -1,7 +1,9 @@
-//! One way of a connection of an application: TCP, and what the application is told of it.
+//! One way of a connection of an application: TCP and what the application is told of it, or the datagrams of a [stack](super::stack_way).
 
 use super::connection::Connection;
 use super::port::{Ingress, ReturnPort, Stages};
+use super::stack_way::StackWay;
+use super::stream_place::StreamPlace;
 use super::tcp::Tcp;
 use crate::flow::{FlowResult, Samples};
 use crate::measure::SeriesView;
@@ -16,21 +18,8 @@ use dumbbell_core::tcp::{BackEcn, Block};
 use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// The place of one way of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamPlace {
-    /// Number of the connection, in its application, if that is open.
-    pub connection: Option<u32>,
-    /// Which way data go.
-    pub way: StreamDirection,
-    /// Number in the run of the endpoint of the responses.
-    pub pair: u32,
-    /// Whether its slot is given free when it is closed and nothing is left of it.
-    pub is_temporary: bool,
-}
-
 /// TCP one way, and the ends of writes that have arrived.
-pub struct AppStream {
+pub struct TcpWay {
     pub tcp: Tcp,
     pub place: StreamPlace,
     /// By how much the receiver's clock is behind: half of the base RTT if data are sent up.
@@ -42,10 +31,10 @@ pub struct AppStream {
     is_connected: bool,
 }
 
-impl AppStream {
+impl TcpWay {
     /// A connection that has not begun; its receiver's clock is `behind` that of the engine.
-    pub fn new(tcp: Tcp, place: StreamPlace, behind: Duration) -> AppStream {
-        AppStream { tcp, place, behind, arrived: VecDeque::new(), connected_at: None, is_connected: false }
+    pub fn new(tcp: Tcp, place: StreamPlace, behind: Duration) -> TcpWay {
+        TcpWay { tcp, place, behind, arrived: VecDeque::new(), connected_at: None, is_connected: false }
     }
 
     /// Takes the oldest end of a write that has arrived by `now`, bytes since the start.
@@ -90,7 +79,7 @@ macro_rules! forward {
     )* };
 }
 
-impl Connection for AppStream {
+impl Connection for TcpWay {
     fn next_timer(&self, start: Instant) -> Instant {
         self.tcp.next_timer(start).min(self.next_arrival())
     }
@@ -147,6 +136,79 @@ impl Connection for AppStream {
         fn payload[&self]() -> u64;
         fn sent_and_received[&self]() -> (u64, ReceiverStats);
         fn finish_time[&self]() -> Option<Instant>;
+        fn receiver_waits[&self](now: Instant) -> bool;
+        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
+        fn sample[&self](samples: &mut Samples, now: Instant) -> ();
+        fn forget_samples[&mut self]() -> ();
+        fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
+        fn result[&self](common: FlowResult, now: Instant) -> FlowResult;
+        fn series_view[&self]() -> SeriesView;
+        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
+        fn protocol[&self]() -> ProtocolKind;
+    }
+}
+
+/// One way of a connection of an application.
+// TCP is the larger one, and the usual one
+#[allow(clippy::large_enum_variant)]
+pub enum AppStream {
+    Tcp(TcpWay),
+    Stack(StackWay),
+}
+
+impl AppStream {
+    /// Returns its place.
+    pub fn place(&self) -> &StreamPlace {
+        match self {
+            AppStream::Tcp(way) => &way.place,
+            AppStream::Stack(way) => &way.place,
+        }
+    }
+
+    /// The application has closed the connection.
+    pub fn close(&mut self) {
+        match self {
+            AppStream::Tcp(way) => way.close(),
+            AppStream::Stack(way) => way.place.connection = None,
+        }
+    }
+
+    /// Returns the payload that the receiver has, bytes.
+    pub fn count_received(&self) -> u64 {
+        match self {
+            AppStream::Tcp(way) => way.count_received(),
+            AppStream::Stack(way) => way.count_received(),
+        }
+    }
+}
+
+/// Passes the calls of these methods on to what carries the stream.
+macro_rules! forward_to_way {
+    ($me:ident: $( fn $name:ident[$($this:tt)*]($($arg:ident: $type:ty),*) -> $out:ty; )*) => { $(
+        fn $name($($this)*, $($arg: $type),*) -> $out {
+            match $me {
+                AppStream::Tcp(way) => way.$name($($arg),*),
+                AppStream::Stack(way) => way.$name($($arg),*),
+            }
+        }
+    )* };
+}
+
+impl Connection for AppStream {
+    forward_to_way! { self:
+        fn has_begun[&self]() -> bool;
+        fn next_timer[&self](start: Instant) -> Instant;
+        fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
+        fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
+        fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
+        fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Instant, way: impl Ingress) -> Instant;
+        fn prefetch[&self]() -> ();
+        fn prefetch_behind[&self]() -> ();
+        fn back_ecn[&self]() -> BackEcn;
+        fn payload[&self]() -> u64;
+        fn sent_and_received[&self]() -> (u64, ReceiverStats);
+        fn finish_time[&self]() -> Option<Instant>;
+        fn is_done[&self]() -> bool;
         fn receiver_waits[&self](now: Instant) -> bool;
         fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
         fn sample[&self](samples: &mut Samples, now: Instant) -> ();

@@ -6,22 +6,29 @@
 //! receiver gets is reported when it is there, and a sender writes on its own clock, which runs [ahead](super). The timer of a user is
 //! that of its first endpoint.
 
-use super::app_stream::{AppStream, StreamPlace};
+use super::app_stack::{StackConnection, StackConnections, StreamEvent};
+use super::app_stream::{AppStream, TcpWay};
 use super::connection::Connection;
 use super::datagram_flow::DatagramFlow;
-use super::delay_lines::DelayLine;
+use super::delay_lines::{DelayLine, ReturnPath};
 use super::endpoint::{Arena, Endpoint, Origin};
 use super::setup::{app_key, build_stages, line_of};
+use super::stack_way::StackWay;
+use super::stream_place::StreamPlace;
 use super::tcp::Tcp;
 use super::topology::Topology;
 use super::transport::Transport;
 use super::Engine;
 use crate::config::{AppConfig, Classes, Route, RunConfig};
+use crate::extensions::CarrierSpec;
 use crate::flow::{FlowResult, Samples};
-use dumbbell_core::app::{AnyApp, AppContext, AppKind, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet};
+use dumbbell_core::app::{
+    AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet,
+};
 use dumbbell_core::cc::{AnyCc, CcContext};
-use dumbbell_core::packet::FlowKey;
-use dumbbell_core::protocol::Protocol;
+use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
+use dumbbell_core::protocol::{Protocol, ProtocolContext};
+use dumbbell_core::stream_transport::StreamNumber;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::{Application, PieceWrites, Sender};
 use dumbbell_core::units::{Duration, Instant};
@@ -43,6 +50,8 @@ struct StreamUser {
     streams: Box<dyn StreamApp>,
     /// Slots of open connections, responses and requests, by number.
     open: Vec<Option<[u32; 2]>>,
+    /// Connections over a stack.
+    stacks: StackConnections,
 }
 
 /// The parts of a run that endpoints of connections are made of.
@@ -72,12 +81,21 @@ impl StreamFactory<'_> {
         // the slots that others have left are those of temporary connections and short flows
         let reused = if place.is_temporary { arena.reuse() } else { None };
         let slot = reused.unwrap_or(arena.count_slots());
-        let cc = one.cc.as_ref().map_or_else(AnyCc::without_ecn, |cc| cc.build(&CcContext { seed, flow: u64::from(number) }));
-        let ecn = one.params.ecn.unwrap_or(self.host.ecn);
-        let written = Application::Written(Box::<PieceWrites>::default());
-        let tcp = Tcp::new(slot, cc, self.host, (ecn, one.params.ecn_echo), written, false);
         let behind = if one.route(place.way).up { one.params.base_rtt / 2 } else { Duration::ZERO };
-        let transport = Transport::Stream(Box::new(AppStream::new(tcp, place, behind)));
+        let stream = match &one.cc {
+            Some(CarrierSpec::Stack(_)) => AppStream::Stack(StackWay::new(slot, place, behind)),
+            carrier => {
+                let cc = match carrier {
+                    Some(CarrierSpec::Tcp(cc)) => cc.build(&CcContext { seed, flow: u64::from(number) }),
+                    _ => AnyCc::without_ecn(),
+                };
+                let ecn = one.params.ecn.unwrap_or(self.host.ecn);
+                let written = Application::Written(Box::<PieceWrites>::default());
+                let tcp = Tcp::new(slot, cc, self.host, (ecn, one.params.ecn_echo), written, false);
+                AppStream::Tcp(TcpWay::new(tcp, place, behind))
+            }
+        };
+        let transport = Transport::Stream(Box::new(stream));
         let endpoint =
             self.make_endpoint(one, app, place.way, (number, slot, lines), transport, (Instant::NEVER, Instant::NEVER));
         match reused {
@@ -118,6 +136,7 @@ struct UserOutlet<'a> {
     measures: &'a mut AppMeasures,
     app: u32,
     open: &'a mut Vec<Option<[u32; 2]>>,
+    stacks: &'a mut StackConnections,
     now: Instant,
 }
 
@@ -130,15 +149,47 @@ impl UserOutlet<'_> {
         let UserOutlet { factory, arena, lines, app, open, .. } = self;
         let slots = *open[connection]
             .get_or_insert_with(|| factory.add_connection(*app, connection as u32, true, (&mut **arena, &mut **lines)));
+        let mut opens = false;
         for slot in slots {
             let at = self.sender_time(slot);
             let endpoint = self.arena.get_mut(slot);
             if endpoint.start == Instant::NEVER {
                 endpoint.start = at;
+                opens = true;
                 self.arena.timer_not_after(slot, at);
             }
         }
+        if opens {
+            self.connect_stack(connection, slots);
+        }
         slots
+    }
+
+    /// The client of a connection that opens begins to connect, if it has a stack.
+    fn connect_stack(&mut self, connection: usize, slots: [u32; 2]) {
+        let StreamFactory { config, host, .. } = &self.factory;
+        let one = &config.apps[self.app as usize];
+        let Some(CarrierSpec::Stack(stack)) = &one.cc else { return };
+        let context = ProtocolContext {
+            seed: config.run.seed,
+            number: u64::from(self.arena.get(slots[0]).number),
+            payload: host.full_frame() - UDP_HEADERS,
+            ecn: one.params.ecn.unwrap_or(host.ecn),
+            size: None,
+            app_rate: None,
+        };
+        let mut made = Box::new(StackConnection::new(stack.build(&context), slots));
+        made.transport.connect(self.now);
+        made.settle(self.arena, self.lines, self.now);
+        self.stacks.add(connection, made);
+    }
+
+    /// Writes into a stream of a connection, which is open; returns false if it has no stack.
+    fn write_to_stack(&mut self, connection: usize, way: StreamDirection, stream: StreamNumber, bytes: u64) -> bool {
+        let Some(stack) = self.stacks.get_mut(connection) else { return false };
+        stack.write(way, stream, bytes, self.now);
+        stack.settle(self.arena, self.lines, self.now);
+        true
     }
 
     /// Returns the time of now on the clock of the sender in `slot`.
@@ -146,28 +197,34 @@ impl UserOutlet<'_> {
         self.now.saturating_add(self.lines[self.arena.get(slot).line as usize].ahead)
     }
 
-    /// Takes the oldest end of a write that has arrived at the endpoint in `slot`.
-    fn take_arrival(&mut self, slot: u32) -> Option<u64> {
+    /// Returns the way over TCP in `slot`, if it is one.
+    fn tcp_way(&mut self, slot: u32) -> Option<&mut TcpWay> {
         match &mut self.arena.get_mut(slot).transport {
-            Transport::Stream(stream) => stream.take_arrival(self.now),
+            Transport::Stream(stream) => match &mut **stream {
+                AppStream::Tcp(way) => Some(way),
+                AppStream::Stack(_) => None,
+            },
             _ => None,
         }
+    }
+
+    /// Takes the oldest end of a write that has arrived at the endpoint in `slot`.
+    fn take_arrival(&mut self, slot: u32) -> Option<u64> {
+        let now = self.now;
+        self.tcp_way(slot)?.take_arrival(now)
     }
 
     /// Takes the time at which the handshake of the connection in `slot` was complete at the client.
     fn take_connected(&mut self, slot: u32) -> Option<Instant> {
         let ahead = self.lines[self.arena.get(slot).line as usize].ahead;
-        match &mut self.arena.get_mut(slot).transport {
-            Transport::Stream(stream) => stream.take_connected().map(|at| at - ahead),
-            _ => None,
-        }
+        self.tcp_way(slot)?.take_connected().map(|at| at - ahead)
     }
 
     /// Lets the sender in `slot` do something now.
     fn call_sender(&mut self, slot: u32, act: impl FnOnce(&mut Sender, Instant)) {
         let at = self.sender_time(slot);
-        if let Transport::Stream(stream) = &mut self.arena.get_mut(slot).transport {
-            act(&mut stream.tcp.sender, at);
+        if let Some(way) = self.tcp_way(slot) {
+            act(&mut way.tcp.sender, at);
         }
         self.arena.timer_not_after(slot, at);
     }
@@ -176,7 +233,16 @@ impl UserOutlet<'_> {
 impl StreamOutlet for UserOutlet<'_> {
     fn write(&mut self, connection: usize, way: StreamDirection, bytes: u64) {
         let slot = self.open_slots(connection)[way.index()];
-        self.call_sender(slot, |sender, at| sender.write_at(at, bytes));
+        if !self.write_to_stack(connection, way, StreamNumber::OneWay, bytes) {
+            self.call_sender(slot, |sender, at| sender.write_at(at, bytes));
+        }
+    }
+
+    fn write_exchange(&mut self, connection: usize, exchange: u64, way: StreamDirection, bytes: u64) {
+        self.open_slots(connection);
+        if !self.write_to_stack(connection, way, StreamNumber::Exchange(exchange), bytes) {
+            self.write(connection, way, bytes);
+        }
     }
 
     fn fill(&mut self, connection: usize, way: StreamDirection) {
@@ -195,6 +261,7 @@ impl StreamOutlet for UserOutlet<'_> {
             }
             self.arena.timer_not_after(slot, at);
         }
+        self.stacks.close(connection, self.arena, self.lines, self.now);
     }
 
     fn count_received(&self, connection: usize, way: StreamDirection) -> u64 {
@@ -237,7 +304,8 @@ impl<N: Topology> Engine<N> {
                     }
                     open.truncate(kept);
                     streams.start(start);
-                    self.apps.push(AppUser { streams: Some(StreamUser { streams, open }), first, stop });
+                    let streams = Some(StreamUser { streams, open, stacks: StackConnections::default() });
+                    self.apps.push(AppUser { streams, first, stop });
                     self.plan_user(app);
                 }
                 AnyApp::Datagrams(mut protocols) => {
@@ -293,7 +361,7 @@ impl<N: Topology> Engine<N> {
     /// Which way the endpoint in `slot` of user `app` sends.
     fn way_of(&self, app: u32, slot: u32) -> StreamDirection {
         match &self.arena.get(slot).transport {
-            Transport::Stream(stream) => stream.place.way,
+            Transport::Stream(stream) => stream.place().way,
             _ => StreamDirection::ALL[((slot - self.apps[app as usize].first) % 2) as usize],
         }
     }
@@ -302,7 +370,7 @@ impl<N: Topology> Engine<N> {
     pub(super) fn app_route_and_key(&self, app: u32, slot: u32) -> (Arc<Route>, FlowKey) {
         let (one, way) = (&self.config.apps[app as usize], self.way_of(app, slot));
         let pair = match &self.arena.get(slot).transport {
-            Transport::Stream(stream) => stream.place.pair,
+            Transport::Stream(stream) => stream.place().pair,
             _ => slot - way.index() as u32,
         };
         (Arc::clone(one.route(way)), app_key(one, pair, way))
@@ -314,10 +382,16 @@ impl<N: Topology> Engine<N> {
             self.arena.get_mut(slot).look_at = Instant::NEVER;
             return;
         };
-        let StreamPlace { connection, way, .. } = stream.place;
+        let StreamPlace { connection, way, .. } = *stream.place();
+        if matches!(**stream, AppStream::Stack(_)) {
+            self.report_stack_payloads(app, slot);
+        }
         let Engine { apps, arena, net, measures, config, classes, host, next_number, .. } = self;
-        let AppUser { streams: Some(StreamUser { streams, open }), first, stop } = &mut apps[app as usize] else { return };
+        let AppUser { streams: Some(StreamUser { streams, open, stacks }), first, stop } = &mut apps[app as usize] else {
+            return;
+        };
         if connection.is_none() && slot != *first {
+            stacks.advance_closing(slot, arena, &net.lines().all, now);
             let endpoint = arena.get_mut(slot);
             if !endpoint.transport.is_done() {
                 endpoint.look_at = Instant::NEVER;
@@ -327,8 +401,20 @@ impl<N: Topology> Engine<N> {
         arena.get_mut(slot).look_at = Instant::NEVER;
         let factory = StreamFactory { config, classes, host, next_number };
         let lines = &mut net.lines_mut().all;
-        let mut outlet = UserOutlet { factory, arena, lines, measures: &mut measures.apps, app, open, now };
+        let mut outlet = UserOutlet { factory, arena, lines, measures: &mut measures.apps, app, open, stacks, now };
         if let Some(number) = connection {
+            outlet.stacks.advance(number as usize, outlet.arena, outlet.lines, now);
+            while let Some(event) = outlet.stacks.take_event(number as usize) {
+                let connection = number as usize;
+                match event {
+                    StreamEvent::Bytes(way, bytes) => {
+                        streams.on_arrival(StreamArrival { connection, way, bytes }, now, &mut outlet);
+                    }
+                    StreamEvent::Exchange(way, exchange) => {
+                        streams.on_exchange(ExchangeArrival { connection, exchange, way }, now, &mut outlet);
+                    }
+                }
+            }
             if let Some(at) = outlet.take_connected(slot) {
                 streams.on_connected(number as usize, at, &mut outlet);
             }
@@ -344,6 +430,23 @@ impl<N: Topology> Engine<N> {
             streams.on_timer(now, &mut outlet);
         }
         self.plan_user(app as usize);
+    }
+
+    /// Reports the payloads of the datagrams that the way of a stack in `slot` has sent at this instant, if a listener wants them.
+    fn report_stack_payloads(&mut self, app: u32, slot: u32) {
+        let Engine { apps, arena, net, .. } = self;
+        let mut back = net.back();
+        let Some((listener, _)) = back.frame_listener() else { return };
+        let (Some(way), Some(StreamUser { stacks, .. })) = (arena.get_mut(slot).stack_way(), &apps[app as usize].streams) else {
+            return;
+        };
+        let direction = way.place.way;
+        let Some(stack) = stacks.find(slot) else { return };
+        for number in way.take_fresh() {
+            if let Some(bytes) = stack.transport.payload(direction, number) {
+                listener.on_payload(slot, number, false, bytes);
+            }
+        }
     }
 
     /// User `app` is called when it next has something to do.

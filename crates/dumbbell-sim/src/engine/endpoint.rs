@@ -1,8 +1,10 @@
 //! Endpoints send through the bottleneck and receive behind it: a TCP connection, or anything else. Each has a slot in the
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
+use super::app_stream::AppStream;
 use super::connection::Connection;
 use super::port::Stages;
+use super::stack_way::StackWay;
 use super::tcp::Tcp;
 use super::transport::Transport;
 use crate::flow::{FlowResult, Samples};
@@ -157,6 +159,17 @@ impl Endpoint {
     /// The slot is free.
     pub fn is_vacant(&self) -> bool {
         self.origin == Origin::Vacant
+    }
+
+    /// Returns the way of a stack that carries an application, if it is one.
+    pub fn stack_way(&mut self) -> Option<&mut StackWay> {
+        match &mut self.transport {
+            Transport::Stream(stream) => match &mut **stream {
+                AppStream::Stack(way) => Some(way),
+                AppStream::Tcp(_) => None,
+            },
+            _ => None,
+        }
     }
 
     /// The TCP connection, if it is one.

@@ -33,6 +33,8 @@ class Known:
     kind: str
     """`aqm`, `cc`, `stack`, or `media`: a congestion control of video."""
     algorithm: Algorithm
+    has_streams: bool = False
+    """Of a stack: whether it can carry applications."""
 
 
 def _read_content(path: Path) -> bytes:
@@ -104,7 +106,8 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
 
 def _read(digest: str, said: bytes) -> Known:
     described = json.loads(said)
-    return Known(digest, described.pop("kind"), read_algorithm(described))
+    has_streams = bool(described.pop("streams", False))
+    return Known(digest, described.pop("kind"), read_algorithm(described), has_streams)
 
 
 def get_known(digest: str) -> Known:

@@ -5,8 +5,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use proto::{ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, Event, Incoming, Transmit};
+use bytes::{Bytes, BytesMut};
+use proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, Event, Incoming, Transmit, VarInt,
+};
 
 use crate::interface::{Wire, NONE};
 
@@ -144,6 +146,13 @@ impl End {
                 self.lost.get_or_insert_with(|| reason.to_string());
             }
             told(connection, event);
+        }
+    }
+
+    /// Closes the connection.
+    pub fn close(&mut self, now: u64) {
+        if let Some((_, connection)) = &mut self.connection {
+            connection.close(self.epoch.instant(now), VarInt::from_u32(0), Bytes::new());
         }
     }
 

@@ -17,8 +17,9 @@ use virtual_random::mixed;
 use crate::controls;
 use crate::crypto::{Handshakes, Sealer, Signer};
 use crate::end::{End, Epoch};
-use crate::interface::{FlowSetup, Side, Stack, Stats, Wire, NONE};
+use crate::interface::{FlowSetup, Side, Stack, Stats, Wire, NONE, ONE_WAY};
 use crate::params::Values;
+use crate::streams::EndStreams;
 #[cfg(feature = "log")]
 use crate::qlog;
 
@@ -27,7 +28,7 @@ const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10
 const CHUNK: usize = 1 << 20; // bytes that are written at once, at most
 
 /// Zeros that all connections send: they are neither made nor copied.
-fn zeros(bytes: u64) -> Bytes {
+pub fn zeros(bytes: u64) -> Bytes {
     static ZEROS: OnceLock<&'static [u8]> = OnceLock::new();
     let all: &'static [u8] = ZEROS.get_or_init(|| vec![0; CHUNK].leak());
     Bytes::from_static(&all[..usize::try_from(bytes).unwrap_or(CHUNK).min(CHUNK)])
@@ -83,6 +84,8 @@ pub struct Flow {
     refill: u64,
     ending: bool,
     received: u64,
+    /// Of an application: the streams of both ends.
+    streams: Option<Box<[EndStreams; 2]>>,
     closed: Option<CString>,
 }
 
@@ -181,9 +184,39 @@ impl Flow {
 
     fn drive(&mut self, side: Side, now: u64, wire: &mut Wire) {
         match side {
+            _ if self.streams.is_some() => self.drive_streams(side, now, wire),
             Side::Client => self.drive_client(now, wire),
             Side::Server => self.drive_server(now, wire),
         }
+    }
+
+    /// The end of `side` does what there is to do for its application.
+    fn drive_streams(&mut self, side: Side, now: u64, wire: &mut Wire) {
+        let Some(streams) = &mut self.streams else {
+            return;
+        };
+        let (own, end) = match side {
+            Side::Client => (&mut streams[0], &mut self.client),
+            Side::Server => (&mut streams[1], &mut self.server),
+        };
+        end.advance(now, |connection, event| match event {
+            Event::Connected => own.connected = true,
+            Event::Stream(StreamEvent::Opened { dir }) => own.accept(connection, dir),
+            Event::Stream(StreamEvent::Readable { id }) => own.read(connection, id),
+            _ => {}
+        });
+        if end.lost.is_some() {
+            own.forget();
+        }
+        loop {
+            let wrote = end.connection.as_mut().is_some_and(|(_, connection)| own.write_on(side, connection));
+            end.transmit(now, wire);
+            if !wrote {
+                break;
+            }
+        }
+        self.connected = streams[0].connected;
+        self.note_end();
     }
 
     /// The connection is closed when the client knows it, or when the server has told it in vain.
@@ -203,7 +236,7 @@ impl Flow {
 }
 
 /// Reads what a stream has in order; returns how many bytes.
-fn read(connection: &mut Connection, id: StreamId) -> u64 {
+pub fn read(connection: &mut Connection, id: StreamId) -> u64 {
     let mut stream = connection.recv_stream(id);
     let Ok(mut chunks) = stream.read(true) else {
         return 0; // it has ended
@@ -255,6 +288,7 @@ impl Stack for Flow {
             refill: (values.whole("send_window") / 2).min(CHUNK as u64),
             ending: false,
             received: 0,
+            streams: None,
             closed: None,
         })
     }
@@ -348,5 +382,40 @@ impl Stack for Flow {
 
     fn closed(&self) -> Option<&CStr> {
         self.closed.as_deref()
+    }
+
+    const HAS_STREAMS: bool = true;
+
+    fn stream_write(&mut self, wire: &mut Wire, side: Side, stream: u64, bytes: u64, last: bool, now: u64) {
+        if self.closed.is_none() {
+            self.streams.get_or_insert_with(Box::default)[side as usize].write(stream, bytes, last);
+            self.drive(side, now, wire);
+        }
+    }
+
+    fn stream_read(&mut self, side: Side) -> (u64, u64) {
+        self.streams.as_mut().map_or((ONE_WAY, 0), |streams| streams[side as usize].take_read())
+    }
+
+    fn close(&mut self, wire: &mut Wire, now: u64) {
+        if self.closed.is_none() {
+            self.streams.get_or_insert_with(Box::default)[0].forget();
+            self.client.close(now);
+            self.drive(Side::Client, now, wire);
+        }
+    }
+
+    fn lost(&mut self, side: Side) -> u64 {
+        let end = match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        };
+        let Some((_, connection)) = &mut end.connection else {
+            return 0;
+        };
+        #[cfg(feature = "quinn")]
+        return connection.stats().path.lost_packets;
+        #[cfg(feature = "noq")]
+        return connection.path_stats(proto::PathId::ZERO).map_or(NONE, |path| path.lost_packets);
     }
 }

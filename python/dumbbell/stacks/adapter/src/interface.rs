@@ -1,4 +1,4 @@
-//! The section "stacks" of `dumbbell.h`, version 3, for Rust: a trait, and what exports it.
+//! The section "stacks" of `dumbbell.h`, version 4, for Rust: a trait, and what exports it.
 //!
 //! All times are nanoseconds. Licence: MIT OR Apache-2.0.
 
@@ -12,6 +12,9 @@ pub use abi::{CPlugin as Plugin, CStackStats as Stats, CWire as Wire};
 
 /// What a stack does not tell, and a time that never comes.
 pub const NONE: u64 = u64::MAX;
+
+/// The stream that belongs to the end that writes to it.
+pub const ONE_WAY: u64 = abi::ONE_WAY;
 
 /// What a parameter is.
 #[derive(Clone, Copy)]
@@ -97,6 +100,21 @@ pub trait Stack: Sized {
     fn stats(&mut self) -> Stats;
     /// Why the connection was closed before its end.
     fn closed(&self) -> Option<&CStr>;
+
+    /// Whether it has streams, for applications: the functions below.
+    const HAS_STREAMS: bool = false;
+    /// The application of a side has so many bytes more for a stream, and with `last` nothing behind them.
+    fn stream_write(&mut self, _wire: &mut Wire, _side: Side, _stream: u64, _bytes: u64, _last: bool, _now: u64) {}
+    /// A stream of which a side has read more, and how many bytes; 0 if there is none.
+    fn stream_read(&mut self, _side: Side) -> (u64, u64) {
+        (ONE_WAY, 0)
+    }
+    /// The client closes the connection.
+    fn close(&mut self, _wire: &mut Wire, _now: u64) {}
+    /// Packets that a side has taken for lost.
+    fn lost(&mut self, _side: Side) -> u64 {
+        NONE
+    }
 }
 
 type This = *mut c_void;
@@ -202,6 +220,37 @@ unsafe extern "C" fn closed<S: Stack>(this: *const c_void) -> *const c_char {
     unsafe { of::<S>(this) }.closed().map_or(std::ptr::null(), CStr::as_ptr)
 }
 
+unsafe extern "C" fn stream_write<S: Stack>(
+    this: This,
+    wire: *mut Wire,
+    of_side: u32,
+    stream: u64,
+    bytes: u64,
+    last: u32,
+    now: u64,
+) {
+    // SAFETY: as said above
+    unsafe { of::<S>(this).stream_write(&mut *wire, side(of_side), stream, bytes, last != 0, now) }
+}
+
+unsafe extern "C" fn stream_read<S: Stack>(this: This, of_side: u32, stream: *mut u64) -> u64 {
+    // SAFETY: as said above; the place for the number is valid during the call
+    let (number, bytes) = unsafe { of::<S>(this) }.stream_read(side(of_side));
+    // SAFETY: as above
+    unsafe { stream.write(number) };
+    bytes
+}
+
+unsafe extern "C" fn close<S: Stack>(this: This, wire: *mut Wire, now: u64) {
+    // SAFETY: as said above
+    unsafe { of::<S>(this).close(&mut *wire, now) }
+}
+
+unsafe extern "C" fn lost<S: Stack>(this: *const c_void, of_side: u32) -> u64 {
+    // SAFETY: as said above
+    unsafe { of::<S>(this) }.lost(side(of_side))
+}
+
 /// Returns what `dumbbell_describe` is to return. `PARAMS` is how many parameters there are.
 pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plugin {
     assert_eq!(said.params.len(), PARAMS);
@@ -229,6 +278,10 @@ pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plug
         timer: Some(timer::<S>),
         stats: Some(stats::<S>),
         closed: Some(closed::<S>),
+        stream_write: if S::HAS_STREAMS { Some(stream_write::<S>) } else { None },
+        stream_read: if S::HAS_STREAMS { Some(stream_read::<S>) } else { None },
+        close: if S::HAS_STREAMS { Some(close::<S>) } else { None },
+        lost: if S::HAS_STREAMS { Some(lost::<S>) } else { None },
     }));
     Box::leak(Box::new(Plugin {
         abi: abi::ABI,

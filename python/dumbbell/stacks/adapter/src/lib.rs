@@ -12,6 +12,7 @@ mod panics;
 mod params;
 #[cfg(feature = "log")]
 mod qlog;
+mod streams;
 
 use std::sync::OnceLock;
 

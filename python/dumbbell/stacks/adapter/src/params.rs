@@ -9,7 +9,7 @@ use proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig
 use crate::interface::{Kind, Param};
 
 /// How many there are.
-pub const COUNT: usize = 15;
+pub const COUNT: usize = 16;
 
 const MS: f64 = 1e6; // ns
 const LARGEST: f64 = 1_099_511_627_776.0; // 2^40 bytes; a variable-length integer has 62 bits
@@ -37,6 +37,7 @@ pub static PARAMS: [Param; COUNT] = [
     param("max_ack_delay", Kind::Time, 25.0 * MS, (0.0, 16e3 * MS), "", "delay of an acknowledgement that is asked for"),
     param("reordering_threshold", Kind::Int, 2.0, (0.0, 1e6), "packets", "reordering that the receiver acknowledges at once"),
     param("max_datagrams", Kind::Int, 10.0, (1.0, 64.0), "packets", "packets that are made at once, as for a send call with segmentation offload"),
+    param("send_fairness", Kind::Bool, 1.0, (0.0, 1.0), "", "streams of an end that have data take turns; off, they are sent in the order in which they were written to"),
     param("initial_window", Kind::Size, 0.0, (0.0, LARGEST), "", "initial congestion window of the stack's own controls; 0: theirs"),
 ];
 
@@ -86,6 +87,7 @@ impl Values<'_> {
         config
             .stream_receive_window(self.varint("stream_receive_window"))
             .send_window(self.whole("send_window"))
+            .send_fairness(self.is_on("send_fairness"))
             .initial_rtt(self.time("initial_rtt"))
             .initial_mtu((self.whole("mtu") as u16).min(fits))
             .packet_threshold(self.whole("packet_threshold") as u32)
