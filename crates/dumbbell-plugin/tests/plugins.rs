@@ -307,7 +307,10 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     let mut again = Extensions::default();
     plugin.add_to(&mut again, "window");
     let short = Sim::builder(&web).extensions(again).build().err().expect("it is refused").to_string();
-    assert_eq!(short, "web[0].cc.plugin: found a stack, allowed: a congestion control: only [[flows]] and [[app]] may be a stack's");
+    assert_eq!(
+        short,
+        "web[0].cc.plugin: found a stack, allowed: a congestion control: only [[flows]] and [[app]] may be a stack's"
+    );
 }
 
 #[test]
