@@ -91,7 +91,7 @@ COMMANDS = {
         "dumbbell validate demo.duckdb linux-6.12 --scores",
     ),
     "evaluate": CommandEntry(
-        "Grade a control or a queue by an RFC, or judge results.",
+        "Grade a control, a queue, a QUIC stack, a trace or results.",
         "dumbbell evaluate cc reno --quick --only 5.1.3",
     ),
     "evaluate cc": CommandEntry(
