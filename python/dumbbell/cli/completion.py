@@ -12,7 +12,6 @@ import typer
 from dumbbell.cli import commands, key_reference, list_, results_files
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import shipped
-from dumbbell.experiment.registry import read_registry
 from dumbbell.plotting.kinds import KINDS
 from dumbbell.results import columns, versions
 
@@ -53,7 +52,6 @@ def list_commands() -> dict[str, Command]:
         "--engine": [*versions.KINDS, "all"],
         "--kind": [*KINDS],
         "--of": [*results_files.WHOSE],
-        "--cc": [*read_registry().cc],
         **dict.fromkeys(_COLUMNS, measures),
     }
     found: dict[str, Command] = {}
@@ -65,8 +63,6 @@ def list_commands() -> dict[str, Command]:
         for param in command.params:
             if choices := getattr(param.type, "choices", None):
                 values |= {name: [*choices] for name in param.opts}
-        if words == ("check", "stack"):  # the controls are those of a stack
-            values.pop("--cc", None)
         if words in (("run",), ("trace",)) and "--engine" in values:  # what runs experiments, not what results are of
             values["--engine"] = [one.name for one in versions.list_runners()]
         name = " ".join(words)
