@@ -270,7 +270,8 @@ def test_the_engine_still_gives_what_a_page_rests_on(name: str) -> None:
 
 
 def test_samples_use_every_algorithm_and_notice_a_change(tmp_path: Path) -> None:
-    made = making.make(tmp_path / "mine")[0].parent
+    made = tmp_path / "mine"
+    making.make(made)
     mine = study.find(str(made))
     (sweep,) = mine.sweeps
     results = dumbbell.run(sweep.load_experiments(made)[0], output=tmp_path / sweep.results)
@@ -289,7 +290,8 @@ def test_samples_use_every_algorithm_and_notice_a_change(tmp_path: Path) -> None
 
 
 def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> None:
-    made = making.make(tmp_path / "mine")[0].parent
+    made = tmp_path / "mine"
+    making.make(made)
     program = made / study.PROGRAM
     text = program.read_text(encoding="utf-8")
     for before, after in (
