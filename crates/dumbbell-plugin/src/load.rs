@@ -317,9 +317,9 @@ impl Plugin {
         let params = (0..described.params as usize).map(|index| unsafe { Declared::read(&*described.param.add(index)) });
         let params = params.collect::<Result<Vec<_>, _>>()?;
         let own = Arc::from(name.as_str());
-        let [queue, control, stack, media] =
-            [!described.queue.is_null(), !described.control.is_null(), !described.stack.is_null(), !described.media.is_null()];
-        match [queue, control, stack, media].into_iter().filter(|is_there| *is_there).count() {
+        let missing =
+            [described.queue.is_null(), described.control.is_null(), described.stack.is_null(), described.media.is_null()];
+        match missing.into_iter().filter(|is_missing| !is_missing).count() {
             0 => return Err(bad("queue, control, stack and media are NULL; allowed: one of them")),
             1 => {}
             _ => return Err(bad("it has several of queue, control, stack and media; allowed: one of them")),
