@@ -39,10 +39,10 @@ CUBIC flows: requests over one connection (`request`) or over a new one each (`f
 connections (`onoff`), segments of a video (`dash`), and a game.
 
 For applications over TCP, the tables compare the load times of {starts} starts: of pages, responses, bursts and
-segments; for calls and games, the one-way delay from the server to the client, and for videos, the delay of frames that
-came as a whole, as means over starts. The bars are those of short flows: 5 % for means and 15 % for P95. `n` is the
-number of loads in the simulator and on Linux. `±` is half of the 95 % interval of the difference of the means, over
-starts. A cell marked `chance` is outside a bar, and the interval of its mean contains 0.
+segments; for calls, games and videos, the one-way delay of packets from the server to the client, as means over starts.
+The bars are those of short flows: 5 % for means and 15 % for P95. `n` is the number of loads in the simulator and on
+Linux. `±` is half of the 95 % interval of the difference of the means, over starts. A cell marked `chance` is outside a
+bar, and the interval of its mean contains 0.
 {left_out}
 
 Acknowledgements of requests travel with the responses in the simulator because of this comparison: as packets of their
@@ -55,8 +55,13 @@ faster next to 4, and 26 cells agreed ([lab book](lab-book.md#applications-next-
 
 {table}
 
-The rates of the encoder and the shares of frames that were late or lost have no bars; NADA's rate follows the delays
-and losses that its receiver reports:
+### Frames of videos
+
+The delay of a frame ends with its last packet, and only frames count that came as a whole. With NADA it contains the
+wait at the sender, whose rate follows the delays and losses that the receiver reports. The bars are the same; rates and
+shares of frames that were late or lost have none.
+
+{frame_verdict}
 
 {video_table}
 
@@ -77,8 +82,16 @@ class Side:
     means: dict[int, float] = field(default_factory=dict)
     p95s: dict[int, float] = field(default_factory=dict)
     times: dict[int, list[float]] = field(default_factory=dict)
+    # of the frames of a video
+    frame_means: dict[int, float] = field(default_factory=dict)
+    frame_p95s: dict[int, float] = field(default_factory=dict)
     rates: dict[int, float] = field(default_factory=dict)
     bad_frames: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def all_values(self) -> tuple[dict[int, Any], ...]:
+        """All measurements, by seed."""
+        return self.means, self.p95s, self.times, self.frame_means, self.frame_p95s, self.rates, self.bad_frames
 
     @property
     def mean(self) -> float:
@@ -109,7 +122,7 @@ class Judged:
         """Leave out the starts that only one engine has."""
         common = self.sides[0].means.keys() & self.sides[1].means.keys()
         for side in self.sides:
-            for values in (side.means, side.p95s, side.times, side.rates, side.bad_frames):
+            for values in side.all_values:
                 for seed in values.keys() - common:
                     del values[seed]
 
@@ -163,10 +176,13 @@ def read_side(store: Store, version: str) -> dict[tuple[str, ...], Side]:
         cell = tuple(str(value) for key, value in matrix.items() if key != "app")
         side = cells.setdefault(cell, Side())
         seed = row["seed"]
-        if row["name"] in ("call", "game"):
+        if row["name"] in ("call", "game", "video"):
             side.means[seed], side.p95s[seed] = row["delay_mean_ms"] / 1e3, row["delay_p95_ms"] / 1e3
-        elif row["name"] == "video":
-            side.means[seed], side.p95s[seed] = row["frame_delay_mean_ms"] / 1e3, row["frame_delay_p95_ms"] / 1e3
+        if row["name"] == "video":
+            side.frame_means[seed], side.frame_p95s[seed] = (
+                row["frame_delay_mean_ms"] / 1e3,
+                row["frame_delay_p95_ms"] / 1e3,
+            )
             side.rates[seed], side.bad_frames[seed] = row["encoder_mbit"], row["late_share"]
         elif row["times"]:
             side.means[seed], side.times[seed] = row["load_mean_s"], row["times"]
@@ -180,7 +196,7 @@ def leave_out_collisions(side: Side) -> int:
     """
     shared = [seed for seed, mean in side.means.items() if mean > 1.25 * median(side.means.values())]
     for seed in shared:
-        for values in (side.means, side.p95s, side.rates, side.bad_frames):
+        for values in side.all_values:
             values.pop(seed, None)
     return len(shared)
 
@@ -223,13 +239,19 @@ def format_row(one: Judged) -> list[str]:
     ]
 
 
+def judge_frames(one: Judged) -> Judged:
+    """Return a cell with a video by the delays of its frames."""
+    ours, linux = (Side(means=side.frame_means, p95s=side.frame_p95s) for side in one.sides)
+    return Judged(one.cell, (ours, linux))
+
+
 def format_video_row(one: Judged) -> list[str]:
-    """Return the row of a cell with a video: rates of the encoder, and shares of frames that were late or lost."""
-    ours, linux = one.sides
-    rates = [fmean(side.rates.values()) for side in (ours, linux)]
-    bad = [100 * fmean(side.bad_frames.values()) for side in (ours, linux)]
+    """Return the row of a cell with a video, by the delays of its frames."""
+    cell, mean, half, p95, _, agrees = format_row(judge_frames(one))
+    rates = [fmean(side.rates.values()) for side in one.sides]
+    bad = [100 * fmean(side.bad_frames.values()) for side in one.sides]
     error = f"{100 * (rates[0] / rates[1] - 1):+.1f} %"
-    return [", ".join(one.cell), f"{rates[0]:.4g} / {rates[1]:.4g} / {error}", f"{bad[0]:.3g} / {bad[1]:.3g}"]
+    return [cell, mean, half, p95, f"{rates[0]:.3f} / {rates[1]:.3f} / {error}", f"{bad[0]:.3g} / {bad[1]:.3g}", agrees]
 
 
 def format_verdict(judged: Sequence[Judged]) -> str:
@@ -251,6 +273,7 @@ def main(results: str) -> None:
     judged, versions = judge(results)
     first = [one for one in judged if one.cell[0] in SETTINGS]
     more = [one for one in judged if one.cell[0] in MORE]
+    videos = [one for one in first if one.sides[0].rates]
     ours, linux = (sum(one.left_out[side] for one in judged) for side in (0, 1))
     left_out = (
         "Starts in which datagrams over FQ-CoDel share their flow queue with a flow are left out: "
@@ -263,10 +286,11 @@ def main(results: str) -> None:
         starts=max(len(one.sides[0].means) for one in judged),
         verdict=format_verdict(first),
         table=format_table(first),
+        frame_verdict=format_verdict([judge_frames(one) for one in videos]),
         video_table=align_table(
-            ["cell", "rate, Mbit/s", "late or lost, %"],
-            [format_video_row(one) for one in judged if one.sides[0].rates],
-            words=(0,),
+            ["cell", "mean, ms", "±", "P95, ms", "rate, Mbit/s", "late or lost, %", "agrees"],
+            [format_video_row(one) for one in videos],
+            words=(0, 6),
         ),
         more_verdict=format_verdict(more),
         more_table=format_table(more),
