@@ -11,7 +11,7 @@ import pytest
 from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import load
-from dumbbell.line.access import LINKS
+from dumbbell.line.access import LINKS, OTHER_NAMES, find_kind
 from dumbbell.line.answer import choose_setting
 from dumbbell.line.home import OLD_MODEM, QUEUES, UNSHAPED, AccessLine, list_settings, write_experiment
 from dumbbell.line.measured import read_line
@@ -162,6 +162,15 @@ def test_of_settings_that_are_equally_good_the_cheapest_is_chosen() -> None:
     assert choose_setting(replace(one, frame=slow), RankedSettings(order, losing, {"a": False, "c": True})) == "b"
     # a loses packets of a call
     assert choose_setting(one, RankedSettings(order, losing | {"a": ["call"]}, {"a": False, "c": True})) == "b"
+
+
+@pytest.mark.parametrize(("given", "kind"), [("cable", "docsis"), ("Starlink", "leo"), ("NR", "5g"), ("LTE", "lte")])
+def test_lines_have_the_names_that_people_use(given: str, kind: str, tmp_path: Path, command: Command) -> None:
+    assert find_kind(given) == kind and find_kind("dsl") == "dsl"
+    assert set(OTHER_NAMES.values()) < set(LINKS) and not set(OTHER_NAMES) & set(LINKS)
+    place = tmp_path / "only"
+    command("line", "--down", "40Mbit", "--up", "8Mbit", "--link", given, "--file", "-o", str(place))
+    assert LINKS[kind].title in Path(f"{place}.toml").read_text()
 
 
 def test_file_writes_the_experiment_alone(tmp_path: Path, command: Command) -> None:

@@ -115,6 +115,7 @@ def _describe_line(
     name: str,
     options: dict[str, Any],
 ) -> AccessLine:
+    from dumbbell.line.access import find_kind
     from dumbbell.line.home import AccessLine
 
     rates = {
@@ -133,7 +134,7 @@ def _describe_line(
         if rates[key] is None:
             raise Missing("a rate such as 50Mbit", command="line", option=f"--{key}")
     fields = options | ({} if rates["rtt"] is None else {"rtt": rates["rtt"]})
-    return AccessLine(rates["down"] or 0, rates["up"] or 0, link, name=name, sources=sources, **fields)
+    return AccessLine(rates["down"] or 0, rates["up"] or 0, find_kind(link), name=name, sources=sources, **fields)
 
 
 def _answer_one(one: AccessLine, output: str, command: str, *, file_only: bool) -> None:

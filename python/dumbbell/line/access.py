@@ -90,3 +90,11 @@ LINKS = {
     ),
 }
 """Kinds of lines by their names on the command line."""
+OTHER_NAMES = {"cable": "docsis", "starlink": "leo", "4g": "lte", "nr": "5g", "fiber": "fibre", "ethernet": "fibre"}
+"""Other names of kinds of lines."""
+
+
+def find_kind(text: str) -> str:
+    """Return the name of a kind of line by one of its names; any other text as it is."""
+    name = text.strip().lower()
+    return OTHER_NAMES.get(name, name if name in LINKS else text)

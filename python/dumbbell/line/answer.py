@@ -208,4 +208,5 @@ def _format_bare(one: SettingComparison, name: str, column: Felt) -> str:
 
 def format_answer(answer: LineAnswer, places: Sequence[str] = ()) -> str:
     """Return an answer as text: its sentences, the table, and where the rest is."""
-    return "\n".join([*answer.sentences, "", answer.table, *([""] * bool(places)), *places])
+    note = "Rates are goodput: headers, and acknowledgements of the other direction, take the rest of the line."
+    return "\n".join([*answer.sentences, "", answer.table, "", note, *([""] * bool(places)), *places])

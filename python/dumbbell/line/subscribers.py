@@ -13,6 +13,7 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError, Missing, Nothing, TooMany, Unreadable, WrongValue, combine_errors, quote_value
 from dumbbell.experiment import units
 from dumbbell.experiment.file import load
+from dumbbell.line.access import find_kind
 from dumbbell.line.answer import LineAnswer, answer_line
 from dumbbell.line.home import AccessLine, write_experiment
 from dumbbell.report.verdict import format_short
@@ -70,7 +71,7 @@ def _read_row(row: Mapping[str | None, Any], link: str, rtt: int | None, options
                 raise error.move("", f"column {key}") from None
     own_rtt = numbers.get("rtt", rtt)
     fields = {**options, **({} if own_rtt is None else {"rtt": own_rtt})}
-    return AccessLine(numbers["down"], numbers["up"], values["link"] or link, name=name, **fields)
+    return AccessLine(numbers["down"], numbers["up"], find_kind(values["link"] or link), name=name, **fields)
 
 
 def answer_subscribers(lines: list[AccessLine], output: str) -> str:

@@ -289,8 +289,8 @@ mod tests {
         // opportunities are anywhere in a period
         let phases: Vec<u64> = (0..500)
             .map(|seed| {
-                let params = Params { request: ms(10), ..Params::default() };
-                State::new(params, &LinkContext { seed, ..context(10) }).phase.0
+                let other = Params { request: ms(10), ..Params::default() };
+                State::new(other, &LinkContext { seed, ..context(10) }).phase.0
             })
             .collect();
         assert!(phases.iter().all(|&ns| ns < 10_000_000) && phases.iter().sum::<u64>() / 500 > 4_000_000);
