@@ -7,15 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from dumbbell import _native
+
 _SOURCE = Path(__file__).parent / "stacks" / "bottleneck.rs"
+_INTERFACE = "../../python/dumbbell/stacks/adapter/src/interface.rs"
 
 
 def compiled(folder: Path) -> Path:
     """Return the program, compiled into a folder; skips the test without Rust."""
     if shutil.which("rustc") is None:
         pytest.skip("Rust is not installed")
-    program = folder / "bottleneck"
-    subprocess.run(["rustc", "-O", "--edition", "2021", str(_SOURCE), "-o", str(program)], check=True)
+    program, source = folder / "bottleneck", folder / "bottleneck.rs"
+    text = _SOURCE.read_text(encoding="utf-8")
+    assert _INTERFACE in text
+    # the types of dumbbell.h lie next to it, as in the project of a stack
+    source.write_text(text.replace(_INTERFACE, "interface.rs"), encoding="utf-8")
+    shutil.copy(_SOURCE.parent / _INTERFACE, folder / "interface.rs")
+    (folder / "abi.rs").write_text(_native.plugin_types(), encoding="utf-8")
+    subprocess.run(["rustc", "-O", "--edition", "2021", str(source), "-o", str(program)], check=True)
     return program
 
 

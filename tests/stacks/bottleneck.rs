@@ -1,6 +1,6 @@
 //! Runs one flow of a built stack through a tail-drop bottleneck, by `dumbbell.h` alone, without the engine.
 //!
-//! rustc -O --edition 2021 bottleneck.rs, then:
+//! tests/stack_harness.py compiles it, with the types of `dumbbell.h` next to it; then:
 //!
 //!     bottleneck LIBRARY[,LIBRARY...] CONTROL MBIT/S RTT_MS SECONDS [NAME=VALUE...]
 //!
@@ -287,7 +287,7 @@ unsafe fn carry(stack: &Stack, this: *mut c_void, wire: &mut Wire, asked: &Asked
 
 fn run(library: &str, asked: &Asked) {
     let plugin = described(library);
-    assert_eq!(plugin.abi, interface::ABI);
+    assert_eq!(plugin.abi, interface::abi::ABI);
     // SAFETY: the description stays, and is that of a stack
     let stack = unsafe { plugin.stack.as_ref() }.expect("a stack");
     let (params, mut wire) = (asked.params(plugin), wire(asked));
