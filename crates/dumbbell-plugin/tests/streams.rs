@@ -169,7 +169,7 @@ fn a_stack_that_reads_what_nobody_wrote_ends_the_run() {
     let forger = Plugin::load(compile("forger", &source, None)).expect("a plugin");
     let mut config = user(json!({"name": "pages", "objects": 1, "size": {"fixed": 10_000}}), 1);
     config["app"][0]["cc"] = json!({"name": "forger"});
-    let error = build(&config, &forger).expect("a configuration").finish().err().expect("an error").to_string();
+    let error = build(&config, &forger).expect("a configuration").finish().expect_err("an error").to_string();
     let part = "stack forger: stream_read() of side 1 is 420 bytes of stream 0; allowed: up to 400, which were written";
     assert!(error.contains(part), "{error}");
 }

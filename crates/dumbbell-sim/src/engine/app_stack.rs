@@ -144,7 +144,7 @@ pub struct StackConnections {
     /// By number of the connection; `None` if it is not open.
     open: Vec<Option<Box<StackConnection>>>,
     /// Connections that the application has closed and of which something is left.
-    closing: Vec<Box<StackConnection>>,
+    closing: Vec<StackConnection>,
 }
 
 impl StackConnections {
@@ -155,8 +155,8 @@ impl StackConnections {
 
     /// Returns the connection whose way is in `slot`.
     pub fn find(&self, slot: u32) -> Option<&StackConnection> {
-        let mut all = self.open.iter().flatten().chain(&self.closing);
-        all.find(|one| one.slots.contains(&slot)).map(|one| &**one)
+        let mut all = self.open.iter().flatten().map(Box::as_ref).chain(&self.closing);
+        all.find(|one| one.slots.contains(&slot))
     }
 
     /// A connection opens, with this number.
@@ -184,7 +184,7 @@ impl StackConnections {
         let Some(mut one) = self.open.get_mut(number).and_then(Option::take) else { return };
         one.transport.close(now);
         one.settle(arena, lines, now);
-        self.closing.push(one);
+        self.closing.push(*one);
     }
 
     /// Lets what is due at `now` happen in the closed connection whose way is in `slot`. One without timers is over.
@@ -195,11 +195,11 @@ impl StackConnections {
         if one.transport.next_timer() != Instant::NEVER {
             return;
         }
-        for slot in self.closing.swap_remove(place).slots {
-            if let Some(way) = arena.get_mut(slot).stack_way() {
+        for ended in self.closing.swap_remove(place).slots {
+            if let Some(way) = arena.get_mut(ended).stack_way() {
                 way.end();
             }
-            arena.timer_not_after(slot, now);
+            arena.timer_not_after(ended, now);
         }
     }
 }

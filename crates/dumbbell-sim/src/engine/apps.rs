@@ -405,13 +405,14 @@ impl<N: Topology> Engine<N> {
         if let Some(number) = connection {
             outlet.stacks.advance(number as usize, outlet.arena, outlet.lines, now);
             while let Some(event) = outlet.stacks.take_event(number as usize) {
-                let connection = number as usize;
                 match event {
-                    StreamEvent::Bytes(way, bytes) => {
-                        streams.on_arrival(StreamArrival { connection, way, bytes }, now, &mut outlet);
+                    StreamEvent::Bytes(from, bytes) => {
+                        let arrival = StreamArrival { connection: number as usize, way: from, bytes };
+                        streams.on_arrival(arrival, now, &mut outlet);
                     }
-                    StreamEvent::Exchange(way, exchange) => {
-                        streams.on_exchange(ExchangeArrival { connection, exchange, way }, now, &mut outlet);
+                    StreamEvent::Exchange(from, exchange) => {
+                        let arrival = ExchangeArrival { connection: number as usize, exchange, way: from };
+                        streams.on_exchange(arrival, now, &mut outlet);
                     }
                 }
             }
