@@ -34,9 +34,6 @@ one call, or one video, with groups of frames of constant size and no congestion
 statistical encoder of RFC 8593 and NADA (`nada`), next to 1, 4 or 16 CUBIC flows. The same file runs on the simulator
 and on the kernel itself, in virtual time ([Run on real Linux in virtual time](linux.md)). Users are the same state
 machines on both, with the same random draws; on Linux they write into sockets of the kernel.
-[apps-more.toml](../studies/validation/experiments/apps-more.toml) has {more} cells with other applications next to four
-CUBIC flows: requests over one connection (`request`) or over a new one each (`fresh`), bursts of 30 files over new
-connections (`onoff`), segments of a video (`dash`), and a game.
 
 For applications over TCP, the tables compare the load times of {starts} starts: of pages, responses, bursts and
 segments; for calls, games and videos, the one-way delay of packets from the server to the client, as means over starts.
@@ -64,14 +61,20 @@ shares of frames that were late or lost have none.
 {frame_verdict}
 
 {video_table}
+{more_section}
+First {versions[0]}, second {versions[1]}; the error is that of the first.
+"""
 
+MORE_TEXT = """
 ## More applications
 
-{more_verdict}
+[apps-more.toml](../studies/validation/experiments/apps-more.toml) has other applications next to four CUBIC flows:
+requests over one connection (`request`) or over a new one each (`fresh`), bursts of 30 files over new connections
+(`onoff`), segments of a video (`dash`), and a game.
 
-{more_table}
+{verdict}
 
-First {versions[0]}, second {versions[1]}; the error is that of the first.
+{table}
 """
 
 
@@ -214,7 +217,9 @@ def judge(results: str) -> tuple[list[Judged], list[str]]:
         chosen = [choose_version(versions, engine, names) or "" for engine in ("sim", "linux")]
         ours, linux = (read_side(store, version) for version in chosen)
     # a cell that one engine has not finished is none
-    judged = [Judged(cell, (side, linux[cell])) for cell, side in ours.items() if len(linux.get(cell, Side()).means) > 2]
+    judged = [
+        Judged(cell, (side, linux[cell])) for cell, side in ours.items() if len(linux.get(cell, Side()).means) > 2
+    ]
     for one in judged:
         if one.cell[0] in DATAGRAMS and one.cell[1] == "fq_codel":
             one.left_out = tuple(leave_out_collisions(side) for side in one.sides)
@@ -283,7 +288,6 @@ def main(results: str) -> None:
     text = TEXT.format(
         left_out=left_out,
         first=len(first),
-        more=len(more),
         starts=max(len(one.sides[0].means) for one in judged),
         verdict=format_verdict(first),
         table=format_table(first),
@@ -293,8 +297,7 @@ def main(results: str) -> None:
             [format_video_row(one) for one in videos],
             words=(0, 6),
         ),
-        more_verdict=format_verdict(more),
-        more_table=format_table(more),
+        more_section=MORE_TEXT.format(verdict=format_verdict(more), table=format_table(more)) if more else "",
         versions=versions,
     )
     PAGE.write_text(text, encoding="utf-8")
