@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn connections_that_open_during_the_run_have_the_numbers_behind_short_flows() {
         let app = json!({"kind": {"name": "request", "fresh": true}, "cc": {"name": "cubic"}});
-        let web = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 20.0}, "size": 20_000}]);
+        let web = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 20.0}, "size": {"fixed": 20_000}}]);
         let mut table = config(&app, 500);
         table["web"] = web;
         let parsed = RunConfig::from_json(&table).expect("a configuration");
