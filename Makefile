@@ -154,7 +154,7 @@ SEARCH ?= 10
 .PHONY: search
 search: $(STAMPS)/native $(STAMPS)/dev
 	cargo test --workspace --quiet --test '*_properties' --test link_traces --test traffic --test delays
-	DUMBBELL_SEARCH=$(SEARCH) $(BIN)/python -m pytest --timeout 0 tests/test_junk.py tests/test_places.py tests/test_schema.py tests/test_bbr_traces.py
+	DUMBBELL_SEARCH=$(SEARCH) $(BIN)/python -m pytest --timeout 0 tests/test_junk.py tests/test_places.py tests/test_schema.py tests/test_judged_traces.py
 
 .PHONY: modes
 modes:

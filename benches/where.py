@@ -60,6 +60,7 @@ PARTS = {
     "crates/dumbbell-core/src/protocol": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
     "crates/dumbbell-core/src/app": "scheduling",
+    "crates/dumbbell-core/src/stream_transport.rs": "scheduling",
     "crates/dumbbell-core/src/media": "scheduling",
     "crates/dumbbell-core/src/bufferbloat": "measuring",
     "crates/dumbbell-core/src/responsiveness": "measuring",

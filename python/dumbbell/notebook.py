@@ -274,13 +274,14 @@ class Results(ResultTables):
         references: Sequence[str] = (),
         run_program: bool = False,
         title: str | None = None,
+        answer: Sequence[str] = (),
     ) -> Path:
         """Write a page with all that these results say, which needs no network; return its path.
 
         `output` is a file that ends in .html, or a folder, in which the page is `index.html` and next to it are its
         time series in full and every table as CSV and Parquet. `suites`, of statements, and `references` are files, or
         names of those that come with dumbbell, which are taken in anyway if they are about these runs. `run_program`
-        runs the program next to a suite.
+        runs the program next to a suite. `answer` are sentences for the head of the page, the most important one first.
 
         Raises InputError if there are no runs, or the page cannot be written.
         """
@@ -293,6 +294,7 @@ class Results(ResultTables):
             references=references,
             run_program=run_program,
             title=title,
+            answer=answer,
         )
 
 

@@ -112,7 +112,7 @@ COMMANDS = {
         is_cheap=False,
     ),
     "evaluate stack": CommandEntry(
-        "Grade a QUIC stack alone, beside others and on difficult paths.",
+        "Grade a QUIC stack alone, next to others and on difficult paths.",
         "dumbbell evaluate stack quinn --against picoquic --only use",
         is_cheap=False,
     ),

@@ -77,7 +77,7 @@ def stack(
         bool, Option("--list", help="List the criteria of the suite with their groups, and exit.")
     ] = False,
 ) -> None:
-    """TCP's CUBIC runs in the stack's place. A bar that Linux's control of the same family misses, too, is no failure.
+    """TCP's CUBIC runs in the stack's place. A bar that Linux's control of the same family misses, too, does not count.
 
     Exit status: 0 no criterion has grade --fail or worse, 1 one has (with --against: NAME is worse than OTHER), 2 bad
     input, 3 nothing could be judged.

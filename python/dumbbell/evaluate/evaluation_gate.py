@@ -125,7 +125,7 @@ def read_before(path: Path, suite: EvaluationSuite, of: gates.Suite, subject: Ca
 def collect_before(name: str, table: Mapping[str, Any], of: gates.Suite, subject: Candidate) -> EarlierEvaluation:
     """Return the grades and figures of a report as JSON has it, as if they were of `subject`; `name` is the report's.
 
-    Raises InputError for an unknown grade, and other errors if it is no report.
+    Raises InputError for an unknown grade, and other errors for a file of another kind.
     """
     results: list[dict[str, Any]] = []
     figures: dict[tuple[str, str], tuple[float, float, float]] = {}

@@ -255,7 +255,7 @@ def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[
 def collect_results(path: Path, results: Sequence[Mapping[str, Any]], of: Suite) -> Before:
     """Return the results of a report of before: each has case, control, place, result, and perhaps checks.
 
-    Raises InputError for an unknown result, and other errors if it is no report.
+    Raises InputError for an unknown result, and other errors for a file of another kind.
     """
     found: dict[_Key, str] = {}
     broken: dict[_Key, frozenset[str]] = {}

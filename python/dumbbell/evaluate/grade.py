@@ -79,7 +79,7 @@ def rank(grade: str) -> int:
 
 
 def is_bad(grade: str) -> bool:
-    """Whether a grade counts against the subject for sure."""
+    """Whether a grade counts against the subject."""
     return rank(grade) >= rank(WORSE)
 
 
@@ -166,7 +166,7 @@ def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, floa
 def _find_grade(criterion: Criterion, value: float, names: Mapping[str, float], yardsticks: AbstractSet[str]) -> str:
     """Return the grade of a value; `names` are values of words, of yardsticks, and of the relative if there is one.
 
-    What the relative misses as well is no failure of the subject, unless the subject is worse than that, too.
+    A bar that the relative misses as well does not count, unless the subject misses it by more.
     """
     grade = _compare_with_bars(criterion, value, names)
     if grade in GOOD or RELATIVE not in names:

@@ -1,7 +1,7 @@
 """Harm (Ware, Mukerjee, Seshan and Sherry, HotNets 2019): what others lose because the subject is there.
 
 Where x is a measure of others alone and y that with the subject, harm is (x - y) / x if more is better for them, and
-(y - x) / y if less is. 0 is no harm, 1 takes everything, and less than 0 is of use to them.
+(y - x) / y if less is. 0 takes nothing, 1 takes everything, and less than 0 is of use to them.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def keep_cells(
 
     A folder has `verdict.txt`. Of a measure it has `experiment.toml`, `figure.png` and what each of `writers` writes
     below its name, all of the seed that is worst; of a judge the trace that it judged, and its figure. `results` are
-    the stored runs. `say` is told what could not be written.
+    the stored runs. `say` gets what could not be written.
     """
     made = []
     for one in found.verdicts:

@@ -27,7 +27,7 @@ NOBODY = "nobody"
 class Candidate:
     """A subject or a yardstick: its name, and its value in an experiment file.
 
-    `relative` is another one of its kind in its place: what both miss is no failure of the subject.
+    `relative` is another one of its kind in its place: a bar that both miss does not count.
     """
 
     name: str

@@ -95,6 +95,6 @@ OTHER_NAMES = {"cable": "docsis", "starlink": "leo", "4g": "lte", "nr": "5g", "f
 
 
 def find_kind(text: str) -> str:
-    """Return the name of a kind of line by one of its names; any other text as it is."""
+    """Return the name of a kind of line by one of its names; any other text unchanged."""
     name = text.strip().lower()
     return OTHER_NAMES.get(name, name if name in LINKS else text)
