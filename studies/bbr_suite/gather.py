@@ -24,7 +24,8 @@ from dumbbell.evaluate.bbr.lab import CaseLab, PathPoint
 from dumbbell.evaluate.grade import FAILS
 from dumbbell.pages import study
 from dumbbell.study import Evidence
-from studies.bbr_suite.study import NOT_APPLICABLE, WORDS
+
+from .study import NOT_APPLICABLE, WORDS
 
 STUDY = "bbr-suite"
 KEPT_OF_TRACE = (

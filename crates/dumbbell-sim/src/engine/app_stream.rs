@@ -183,8 +183,10 @@ impl AppStream {
 }
 
 /// Passes the calls of these methods on to what carries the stream.
+// none is inlined: callers that also serve plain TCP, which is most of them, would become too large to be inlined themselves
 macro_rules! forward_to_way {
     ($me:ident: $( fn $name:ident[$($this:tt)*]($($arg:ident: $type:ty),*) -> $out:ty; )*) => { $(
+        #[inline(never)]
         fn $name($($this)*, $($arg: $type),*) -> $out {
             match $me {
                 AppStream::Tcp(way) => way.$name($($arg),*),

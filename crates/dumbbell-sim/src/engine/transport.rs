@@ -64,11 +64,11 @@ impl Connection for Transport {
         #[inline(always)] fn prefetch_behind[&self]() -> ();
         fn back_ecn[&self]() -> BackEcn;
         fn payload[&self]() -> u64;
-        fn sent_and_received[&self]() -> (u64, ReceiverStats);
+        #[inline] fn sent_and_received[&self]() -> (u64, ReceiverStats);
         fn finish_time[&self]() -> Option<Instant>;
-        fn is_done[&self]() -> bool;
-        fn receiver_waits[&self](now: Instant) -> bool;
-        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
+        #[inline] fn is_done[&self]() -> bool;
+        #[inline] fn receiver_waits[&self](now: Instant) -> bool;
+        #[inline] fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
         fn sample[&self](samples: &mut Samples, now: Instant) -> ();
         fn forget_samples[&mut self]() -> ();
         fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
