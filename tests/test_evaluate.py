@@ -26,6 +26,7 @@ from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, Seeds, lis
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES
+from real_linux import needs_kernel
 
 # sections 5 to 7 of RFC 9743 that ask for something, with the beginnings of their titles
 SECTIONS = {
@@ -583,6 +584,15 @@ def test_ctrl_c_keeps_the_runs_and_judges_nothing(
     assert command("evaluate", "cc", "bbr1", "--suite", "small").stdout
 
 
+@needs_kernel
+@pytest.mark.slow
+def test_a_cell_that_linux_ran_is_repeated_on_linux(small: Path, command: Command) -> None:
+    done = command("evaluate", "cc", "reno", "--suite", small.name, "--engine", "linux", "--quick", "--format", "json")
+    [loss, marks] = json.loads(done.stdout)["criteria"]
+    assert [cell["command"].endswith(" --engine linux") for cell in loss["cells"]] == [True]
+    assert loss["cells"][0]["seeds"] == 2 and marks["grade"] == "does not apply"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -594,6 +604,9 @@ def test_ctrl_c_keeps_the_runs_and_judges_nothing(
         (("cubic", "--only", "9.9"), "--only"),
         (("cubic", "--only", "7.10"), "no criterion answers"),
         (("cubic", "--suite", "rfc7928"), "a congestion control"),
+        (("cubic", "--engine", "linux", "--keep", "kept"), "only runs of the simulator"),
+        (("--engine", "linux", "--list"), "--list and --engine"),
+        (("cubic", "--engine", "minix"), "linux"),
     ],
 )
 def test_errors_of_the_command_say_what_is_allowed(words: tuple[str, ...], said: str, command: Command) -> None:

@@ -36,7 +36,7 @@ from dumbbell.evaluate.statement_verdict import collect_tables, judge_statements
 )
 def test_a_quantifier_counts_cells(cells: str, bound: str, expected: str, held: int) -> None:
     found = verdict({"cells": cells, "passes": bound}, by("k", K))
-    assert (found.grade, found.held, len(found.cells), len(found.cells) - len(found.known)) == (expected, held, 24, 0)
+    assert (found.grade, found.met, len(found.cells), len(found.cells) - len(found.known)) == (expected, held, 24, 0)
     assert found.value.mean == pytest.approx(0.785)  # (0.5 + 0.7 + 0.95 + 0.99) / 4
 
 
@@ -84,7 +84,7 @@ def test_given_keeps_the_cells_that_satisfy_it() -> None:
     both = [{"measure": "fair", "aqm": aqm, "is": "< 0.8"} for aqm in ("STEP", "PI2")]
     statement = {"where": {"aqm": "X"}, "given": both}
     found = verdict(statement, lambda cell, _: 1.0 if cell["k"] == 0.1 else 0.0, fair)
-    assert (found.grade, found.held, len(found.cells), found.failing) == ("fails", 2, 3, ["n 2, k 0.2"])
+    assert (found.grade, found.met, len(found.cells), found.failing) == ("fails", 2, 3, ["n 2, k 0.2"])
     of_classes = statement | {"where": {"aqm": "X", "mix": "both", "cls": "b"}}
     assert len(verdict(of_classes, lambda *_: 1.0, fair).cells) == 3
     nothing = verdict(statement | {"given": [{"measure": "fair", "is": "> 2"}]}, by("k", K))
@@ -232,7 +232,7 @@ def test_a_measure_that_is_null_or_nan_is_missing() -> None:
 
 def test_without_any_run_there_is_no_data() -> None:
     found = verdict({"where": {"aqm": "X"}}, lambda cell, _: None if cell["aqm"] == "X" else 1.0)
-    assert (found.grade, found.held, len(found.cells), len(found.cells) - len(found.known)) == ("no data", 0, 8, 8)
+    assert (found.grade, found.met, len(found.cells), len(found.cells) - len(found.known)) == ("no data", 0, 8, 8)
     assert statement_report.format_found(found) == "-"
 
 
@@ -274,7 +274,7 @@ def test_cells_within_the_error_over_seeds_are_counted() -> None:
         return 1.0 + seed + (0 if cell["k"] == 0.1 else 18)
 
     found = verdict({"passes": ">= 1.9"}, use, seeds=3)
-    assert (found.grade, found.held, found.unsure) == ("holds", 24, 6)
+    assert (found.grade, found.met, found.unsure) == ("holds", 24, 6)
 
 
 def test_pairs_are_of_one_seed() -> None:

@@ -119,12 +119,12 @@ def judge_claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
                 "predicate": claim.text,
                 "verdict": one.grade,
                 "mean": claim.quantifier.is_mean,
-                "held": one.held,
+                "held": one.met,
                 "cells": len(one.known),
                 "unsure": one.unsure,
                 "value": one.value.mean,
                 "where": "" if one.grade != judging.FAILS else spread(one.failing),
-                "linux_held": there.held if known else None,
+                "linux_held": there.met if known else None,
                 "linux_cells": known,
                 "linux_value": there.value.mean if known else None,
                 "linux_fails": _fails(there, paper.numbers) if known else None,
@@ -140,7 +140,7 @@ def _fails(verdict: judging.StatementVerdict, numbers: Mapping[str, float]) -> b
     statement = verdict.statement
     if statement.quantifier.is_mean:
         return not statement.bar.is_met(verdict.value.mean, numbers)
-    return not statement.quantifier.is_true_of(verdict.held, len(verdict.known))
+    return not statement.quantifier.is_true_of(verdict.met, len(verdict.known))
 
 
 def spread(failing: Sequence[str]) -> str:

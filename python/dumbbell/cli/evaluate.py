@@ -243,7 +243,13 @@ def _evaluate(
         raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
         gating.refuse_with_list(
-            command, rate=paths[0], rtt=paths[1], jobs=jobs, bars=others.bars, against=others.against
+            command,
+            rate=paths[0],
+            rtt=paths[1],
+            jobs=jobs,
+            bars=others.bars,
+            against=others.against,
+            engine=others.engine != "sim",
         )
         print(list_criteria(suite, markdown=gating.form == "markdown"))
         return
@@ -253,14 +259,14 @@ def _evaluate(
     results = f"{output}.duckdb"
     choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
     if other is not None:
-        before = _carry_out(suite, other, results, choice, jobs)
+        before = _carry_out(suite, other, results, choice, jobs, others.engine)
         earlier: str | None = f"{output}-against.json"
         _write_report(before, str(earlier), command)
     else:
         earlier = others.against
     gating = gating if earlier is None else replace(gating, baseline=earlier)
     gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
-    found = _carry_out(suite, subject, results, choice, jobs)
+    found = _carry_out(suite, subject, results, choice, jobs, others.engine)
     compared = None if earlier is None else _compare(found, earlier, str(others.against))
     line = shlex.join(["dumbbell", *sys.argv[1:]])
     gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line, compared=compared)
@@ -278,6 +284,10 @@ class _Others:
         for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
             if value and self.against:
                 raise Conflict(f"--against and {name}", "one of them", command=command)
+        if gating.keep is not None and self.engine != "sim":
+            raise Conflict(
+                "--keep and --engine", "one of them: only runs of the simulator can be kept", command=command
+            )
 
     def find_engine(self) -> RunEngine | None:
         """Return the engine that runs the scenes, unless it is the simulator. Raises InputError."""
@@ -302,7 +312,7 @@ class _Others:
 
 
 def _carry_out(
-    suite: EvaluationSuite, subject: Candidate, results: str, choice: EvaluationChoice, jobs: int | None
+    suite: EvaluationSuite, subject: Candidate, results: str, choice: EvaluationChoice, jobs: int | None, engine: str
 ) -> Evaluation:
     from dumbbell.evaluate.judging import carry_out
 
@@ -311,6 +321,9 @@ def _carry_out(
     if found.interrupted:
         print(f"interrupted: {results} keeps the finished runs; the same command continues", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
+    if choice.engine is not None:
+        again = {place: f"{line} --engine {shlex.quote(engine)}" for place, line in found.plan.commands.items()}
+        found.plan.commands.update(again)
     return found
 
 

@@ -65,7 +65,7 @@ class GateOptions:
 
 
 class EvaluationGate:
-    """What is expected of an evaluation: a file of known failures or a report of before, both read before it runs."""
+    """The results that an evaluation should have: a file of known failures or an earlier report, read first."""
 
     def __init__(
         self, suite: EvaluationSuite, subject: Candidate | None, names: Sequence[str] | None, options: GateOptions

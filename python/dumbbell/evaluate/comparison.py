@@ -48,7 +48,7 @@ class CellChange:
 
 @dataclass(frozen=True)
 class EvaluationComparison:
-    """What changed from another evaluation to this one."""
+    """The changes from another evaluation to this one."""
 
     other: str
     changes: tuple[CellChange, ...]

@@ -1,4 +1,4 @@
-"""What a suite says of judges: the paths at which they judge, and what they need of a trace."""
+"""The keys of a suite for its judges: paths on which they judge, and fields that a trace must have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JUDGES = ("bbr",)
 
 @dataclass(frozen=True)
 class TraceNeeds:
-    """What a judge needs of the trace of another implementation.
+    """The fields that the trace of another implementation must have for a judge.
 
     `setup` is what has to be done to the flow, and `real` how a real stack gets there. `columns` is what the trace
     needs in addition to states, `flags` what is compared if it has it. `times` and `values` are what the judge must be

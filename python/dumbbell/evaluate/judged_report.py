@@ -1,4 +1,4 @@
-"""What judges saw, as text and for JSON."""
+"""The findings of judges, as text and for JSON."""
 
 from __future__ import annotations
 

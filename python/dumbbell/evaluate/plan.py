@@ -48,7 +48,7 @@ class Plan:
     """Experiments of one cell each, and the candidate of each run."""
 
     engine: Engine | None = None
-    """What carries the runs out, if not the simulator: part of their keys."""
+    """The engine of the runs, if it is not the simulator. Keys of runs depend on it."""
     experiments: list[Experiment] = field(default_factory=list)
     labels: dict[ScenePlace, dict[str, str]] = field(default_factory=dict)
     """The values of the matrix that a place has."""

@@ -1,4 +1,4 @@
-"""What is particular to runs of QUIC stacks: connections that are closed, and times without a delivery."""
+"""Finds closed connections, and times without a delivery, in runs of QUIC stacks."""
 
 from __future__ import annotations
 

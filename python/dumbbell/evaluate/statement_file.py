@@ -24,15 +24,15 @@ from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, 
 
 Value = str | float
 Cell = tuple[tuple[str, Value], ...]
-"""What distinguishes a cell: columns with their values, in the order of the file."""
+"""The columns that distinguish a cell, with their values, in the order of the file."""
 Selection = Mapping[str, frozenset[Value]]
-"""The values of columns that are meant."""
+"""The values that are selected, by column."""
 Compared = tuple[tuple[str, tuple[Value, ...]], ...]
-"""Columns, each with a value and those that it is held against."""
+"""Columns, each with a value and the values that it is compared with."""
 
 KIND = "results"
 ALONG = ("mean", "least", "greatest", "range", "balance", "change", "trend", "least at")
-"""What makes one value of the values along a column."""
+"""Functions that reduce the values along a column to one."""
 _FILE_KEYS = (
     *("title", "of", "source", "first", "program", "results", "table", "paragraphs"),
     *("words", "shares", "defaults", "sets", "cells", "criterion"),
@@ -90,7 +90,7 @@ class Statement(Criterion):
     cells: Mapping[Cell, Cell]
     """Cells of the matrix, each as the table has it: with the columns that only the defaults select."""
     selects: str
-    """What is selected of the matrix, as text."""
+    """The selected part of the matrix, as text."""
     given: tuple[GivenCondition, ...]
     over: Compared
     along: tuple[tuple[str, str], ...]
@@ -109,7 +109,7 @@ class Statement(Criterion):
 
     @property
     def text(self) -> str:
-        """What is compared with what, in one line."""
+        """The comparison in one line."""
         parts = [self.measure]
         for column, (first, *others) in self.over:
             parts.append(f"{column} {format_column_value(first)} / {' or '.join(map(format_column_value, others))}")

@@ -32,7 +32,7 @@ def format_found(verdict: StatementVerdict) -> str:
     if verdict.statement.quantifier.is_mean:
         return f"{_format_mean(verdict.value)} ({format_count(known, 'cell')})"
     low, high = verdict.share_interval
-    return f"{verdict.held} of {known} cells ({low:.2f}..{high:.2f}), mean {_format_mean(verdict.value)}"
+    return f"{verdict.met} of {known} cells ({low:.2f}..{high:.2f}), mean {_format_mean(verdict.value)}"
 
 
 def _format_cells(cells: Sequence[str]) -> str:
@@ -143,7 +143,7 @@ def make_row(verdict: StatementVerdict) -> dict[str, Any]:
         "section": " ".join(statement.answers),
         "figures": " ".join(map(str, statement.figures)),
         "verdict": verdict.grade,
-        "held": verdict.held,
+        "held": verdict.met,
         "cells": len(verdict.cells),
         "unknown": len(verdict.cells) - len(verdict.known),
         "unsure": verdict.unsure,

@@ -76,8 +76,8 @@ class StatementVerdict:
         return [one for one in self.cells if one.grade != NO_DATA]
 
     @property
-    def held(self) -> int:
-        """How many cells meet the bar."""
+    def met(self) -> int:
+        """The number of cells that meet the bar."""
         return sum(one.grade == HOLDS for one in self.cells)
 
     @property
@@ -94,12 +94,12 @@ class StatementVerdict:
     @property
     def share(self) -> float:
         """The share of the cells with data that meet the bar."""
-        return self.held / len(self.known) if self.known else math.nan
+        return self.met / len(self.known) if self.known else math.nan
 
     @property
     def share_interval(self) -> tuple[float, float]:
         """The Wilson interval of the share."""
-        return estimate_share(self.held, len(self.known)) if self.known else (math.nan, math.nan)
+        return estimate_share(self.met, len(self.known)) if self.known else (math.nan, math.nan)
 
 
 @dataclass
