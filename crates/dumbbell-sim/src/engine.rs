@@ -494,7 +494,10 @@ impl<N: Topology> Engine<N> {
         if let Some(&moved) = line.members.get(member as usize) {
             self.arena.get_mut(moved).member = member;
         }
-        self.net.forget(slot);
+        // the net does not know a connection that was closed before it began
+        if self.arena.get(slot).transport.has_begun() {
+            self.net.forget(slot);
+        }
         self.arena.remove(slot);
         Ok(true)
     }

@@ -22,6 +22,7 @@ use crate::hint::{likely, seldom, unlikely};
 use crate::packet::{flag, Ecn, Packet, HEADERS};
 use crate::units::{Duration, Instant};
 use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
+pub use handshake::ServerHandshake;
 pub use misbehaviour::Misbehaviour;
 use misbehaviour::Misconduct;
 use reading::Unread;
@@ -59,12 +60,13 @@ pub struct Receiver {
     prior_rcv_nxt: u64,
     /// When the last segment in order came.
     last_data: Instant,
-    /// When the delayed ACK that is pending is due, before the timer wheel rounds that up ([`Receiver::delack_at`]).
+    /// When the delayed ACK that is pending, or until the connection is there the next SYN-ACK, is due, before the timer wheel rounds that up
+    /// ([`Receiver::delack_at`]).
     delack_due: Instant,
     /// When the acknowledgements that SACK compression holds back are due.
     compressed_at: Instant,
     ato_ms: u32,
-    /// Delay of the last delayed ACK that was set.
+    /// Delay of the last delayed ACK, or SYN-ACK, that was set.
     delack_ms: u16,
     /// Marks of an [expected](Receiver::expects) packet, without PSH; [`NONE_EXPECTED`] if no packet is expected.
     expected_marks: u16,
@@ -105,9 +107,10 @@ pub struct Receiver {
     /// The next ACK carries ESCE.
     esce_queued: bool,
     ack_now: bool,
+    /// How often the SYN-ACK was sent again. Once the connection is there, 0 if that does not [matter](ServerHandshake::begins_with_one) to the server.
+    syn_ack_retries: u8,
     /// The application acknowledges what it reads.
     is_pushed: bool,
-    syn_ack_repeated: bool,
     /// [`Receiver::early`] holds an ACK that goes ahead of the next one.
     early_waits: bool,
     /// [`Receiver::out_of_order`] is not empty.
@@ -188,7 +191,7 @@ impl Receiver {
             expected_marks: NONE_EXPECTED,
             srtt_us: 0,
             syn_ack_at: Instant::NEVER,
-            syn_ack_repeated: false,
+            syn_ack_retries: 0,
             window: Window::new(&host),
             dup_acks: 0,
             compressed: 0,

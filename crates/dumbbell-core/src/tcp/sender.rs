@@ -11,6 +11,7 @@ use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
 use super::prr::Reduction;
 use super::rate::RateSampler;
+use super::receiver::ServerHandshake;
 use super::reordering::Reordering;
 use super::scoreboard::{seg, Delivered, Observer as _, PlainRow, Scoreboard};
 use super::stats::SenderStats;
@@ -225,11 +226,28 @@ impl Sender {
 
     /// Opens the connection: sends a SYN.
     pub fn start(&mut self, now: Instant, net: &mut impl Outlet) {
+        self.begin(now);
+        self.phase = Phase::SynSent;
+        self.send_syn(net);
+    }
+
+    /// Begins as the server of a connection whose other way has carried the handshake, which the client's `answer` completed.
+    pub fn accept(&mut self, handshake: ServerHandshake, answer: &Ack, now: Instant, net: &mut impl Outlet) {
+        self.begin(now);
+        self.open(answer, handshake.rtt_us, handshake.begins_with_one);
+        self.push::<Anything>(net);
+    }
+
+    /// The connection begins.
+    fn begin(&mut self, now: Instant) {
         self.conn.now = now;
         self.started = now;
         self.queue.started = now;
-        self.phase = Phase::SynSent;
-        self.send_syn(net);
+    }
+
+    /// The connection is closed before it began.
+    pub fn abandon(&mut self) {
+        self.finish();
     }
 
     /// The application, which writes piece by piece, writes `bytes` at `at`, not before its earlier writes. They are sent by [`Sender::on_timer`].
@@ -396,7 +414,26 @@ impl Sender {
         !matches!(self.phase, Phase::Idle | Phase::SynSent)
     }
 
+    /// The SYN-ACK has come.
     fn establish(&mut self, ack: &Ack, net: &mut impl Outlet) {
+        let mut rtt = micros(self.conn.now - self.started);
+        let mut begins_with_one = false;
+        if self.syn_retries > 0 {
+            // the echoed timestamp is that of the SYN that is answered (RFC 7323 section 4.1), in whole ms
+            rtt = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr).max(1).saturating_mul(1000);
+            // Linux tcp_init_transfer, tcp_try_undo_spurious_syn: the initial window shrinks if more than one SYN was sent again, and the
+            // first one was not just late (RFC 6298 section 5.7 and RFC 5681 section 3.1)
+            begins_with_one = self.syn_retries > 1 && ack.tsecr != self.started.as_millis() as u32;
+        }
+        self.open(ack, rtt, begins_with_one);
+        if self.host.opener == Opener::Sender {
+            self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
+        }
+        self.push::<Anything>(net);
+    }
+
+    /// The connection is there, after a handshake of `rtt` us; the other end's first packet was `ack`.
+    fn open(&mut self, ack: &Ack, rtt: u32, begins_with_one: bool) {
         self.phase = Phase::Established;
         self.ts_recent = ack.tsval;
         self.timer.stop();
@@ -410,18 +447,9 @@ impl Sender {
             self.conn.mss -= u32::from(OPTION_BYTES);
             self.conn.headers += OPTION_BYTES;
         }
-        if self.syn_retries == 0 {
-            let rtt = micros(self.conn.now - self.started);
-            self.sample_rtt(rtt);
-        } else {
-            // the echoed timestamp is that of the SYN that is answered (RFC 7323 section 4.1), in whole ms
-            let ms = (self.conn.now.as_millis() as u32).wrapping_sub(ack.tsecr).max(1);
-            self.sample_rtt(ms.saturating_mul(1000));
-            // Linux tcp_init_transfer, tcp_try_undo_spurious_syn: the initial window shrinks if more than one SYN was sent again, and the
-            // first one was not just late (RFC 6298 section 5.7 and RFC 5681 section 3.1)
-            if self.syn_retries > 1 && ack.tsecr != self.started.as_millis() as u32 {
-                self.conn.cwnd = 1;
-            }
+        self.sample_rtt(rtt);
+        if begins_with_one {
+            self.conn.cwnd = 1;
         }
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
@@ -434,10 +462,6 @@ impl Sender {
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate::<Anything>(&self.conn, &self.host);
         }
-        if self.host.opener == Opener::Sender {
-            self.send_bare(self.conn.headers, flag::PURE_ACK, self.ecn.of_other(), net);
-        }
-        self.push::<Anything>(net);
     }
 
     /// The receiver offers a window of `bytes`.

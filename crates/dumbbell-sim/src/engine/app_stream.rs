@@ -12,13 +12,17 @@ use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::reply::ReceiverReply;
+use dumbbell_core::tcp::receiver::ServerHandshake;
 use dumbbell_core::tcp::sender::Phase;
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{BackEcn, Block};
+use dumbbell_core::tcp::{Ack, BackEcn, Block};
 use dumbbell_core::units::{Duration, Instant};
 use std::collections::VecDeque;
 
 /// TCP one way, and the ends of writes that have arrived.
+///
+/// The handshake of a connection is that of the requests: SYN, SYN-ACK, and the client's answer to that. The way of the responses has none. Its receiver is connected when the SYN-ACK reaches the client, and its
+/// sender begins when the client's answer reaches the server.
 pub struct TcpWay {
     pub tcp: Tcp,
     pub place: StreamPlace,
@@ -29,12 +33,32 @@ pub struct TcpWay {
     /// When the handshake was complete at the client, which the application does not know, and whether it was.
     connected_at: Option<Instant>,
     is_connected: bool,
+    /// When it was complete at the server, which does not know yet, and whether it was.
+    accepted_at: Option<Instant>,
+    is_accepted: bool,
+    /// Of the responses: the client's answer to the SYN-ACK, and the handshake at the server, until that begins.
+    answer: Option<Ack>,
+    handshake: Option<ServerHandshake>,
+    /// It was closed before it began.
+    never_began: bool,
 }
 
 impl TcpWay {
     /// A connection that has not begun; its receiver's clock is `behind` that of the engine.
     pub fn new(tcp: Tcp, place: StreamPlace, behind: Duration) -> TcpWay {
-        TcpWay { tcp, place, behind, arrived: VecDeque::new(), connected_at: None, is_connected: false }
+        TcpWay {
+            tcp,
+            place,
+            behind,
+            arrived: VecDeque::new(),
+            connected_at: None,
+            is_connected: false,
+            accepted_at: None,
+            is_accepted: false,
+            answer: None,
+            handshake: None,
+            never_began: false,
+        }
     }
 
     /// Takes the oldest end of a write that has arrived by `now`, bytes since the start.
@@ -47,9 +71,28 @@ impl TcpWay {
         Some(bytes)
     }
 
-    /// When the next end of a write has arrived.
+    /// When the next end of a write has arrived, or the server has the client's answer to its SYN-ACK.
     fn next_arrival(&self) -> Instant {
-        self.arrived.front().map_or(Instant::NEVER, |&(at, _)| at)
+        let arrived = self.arrived.front().map_or(Instant::NEVER, |&(at, _)| at);
+        arrived.min(self.accepted_at.unwrap_or(Instant::NEVER))
+    }
+
+    /// Of the responses: the client has the SYN-ACK `now`, `rtt` us after its SYN.
+    pub fn connect(&mut self, rtt: u32, agrees_on_ecn: bool, now: Instant) {
+        let at = now.saturating_sub(self.behind);
+        self.answer = Some(self.tcp.receiver.connect(u64::from(rtt), agrees_on_ecn, at));
+    }
+
+    /// Of the requests: takes the handshake, once the server has the client's answer by `now`.
+    pub fn take_accepted(&mut self, now: Instant) -> Option<ServerHandshake> {
+        self.accepted_at.filter(|&at| at <= now)?;
+        self.accepted_at = None;
+        self.tcp.receiver.handshake()
+    }
+
+    /// Of the responses: the server has the client's answer, and begins when it next has something to do.
+    pub fn accept(&mut self, handshake: ServerHandshake) {
+        self.handshake = Some(handshake);
     }
 
     /// Takes the time, on the sender's clock, at which the handshake was complete at the client.
@@ -61,7 +104,12 @@ impl TcpWay {
     pub fn close(&mut self) {
         self.place.connection = None;
         self.arrived.clear();
-        self.connected_at = None;
+        (self.connected_at, self.accepted_at) = (None, None);
+        self.tcp.receiver.abandon_handshake();
+        if self.place.way == StreamDirection::Response && !self.tcp.has_begun() {
+            self.never_began = true;
+            self.tcp.sender.abandon();
+        }
     }
 
     /// Returns the payload that the receiver has in order, bytes.
@@ -84,11 +132,28 @@ impl Connection for TcpWay {
         self.tcp.next_timer(start).min(self.next_arrival())
     }
 
+    fn on_timer(&mut self, start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool {
+        if self.handshake.is_none() || now < start {
+            return self.tcp.on_timer(start, stop, stages, now, way);
+        }
+        let (sender, mut port) = self.tcp.port(stages, now, way);
+        if let (Some(handshake), Some(answer)) = (self.handshake.take(), self.answer.take()) {
+            sender.accept(handshake, &answer, now, &mut port);
+        }
+        // whatever else is due makes its timer fire again
+        true
+    }
+
     #[inline(never)]
     fn on_packet(&mut self, packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant {
         let timer = self.tcp.on_packet(packet, now, back);
         if self.place.connection.is_none() {
+            self.tcp.receiver.abandon_handshake();
             return timer;
+        }
+        if !self.is_accepted && self.place.way == StreamDirection::Request && self.tcp.receiver.handshake().is_some() {
+            self.is_accepted = true;
+            self.accepted_at = Some(now + self.behind);
         }
         let next = self.tcp.receiver.rcv_nxt;
         while let Some(bytes) = self.tcp.sender.writes_mut().and_then(|writes| writes.take_end(next)) {
@@ -122,13 +187,15 @@ impl Connection for TcpWay {
         timer
     }
 
+    fn has_begun(&self) -> bool {
+        self.tcp.has_begun() && !self.never_began
+    }
+
     fn is_done(&self) -> bool {
         self.place.is_temporary && self.place.connection.is_none() && self.tcp.is_done()
     }
 
     forward! { self:
-        fn has_begun[&self]() -> bool;
-        fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
         fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
         fn prefetch[&self]() -> ();
         fn prefetch_behind[&self]() -> ();

@@ -1,6 +1,6 @@
 //! The users of applications, and the endpoints through which they write and hear.
 //!
-//! A connection is two endpoints, one for each way, with its own handshake, acknowledgements and congestion control. Both open at the first write. Those that a user has for the whole run are there from the start;
+//! A connection is two endpoints, one for each way, with its own acknowledgements and congestion control. It opens at the first write, by a [handshake](TcpWay). Those that a user has for the whole run are there from the start;
 //! others get slots when they open, which are free again when they are closed and nothing is left of them. A
 //! user of datagrams is one endpoint for each way. The state machine of an application runs on the time of the run: what a
 //! receiver gets is reported when it is there, and a sender writes on its own clock, which runs [ahead](super). The timer of a user is
@@ -149,20 +149,44 @@ impl UserOutlet<'_> {
         let UserOutlet { factory, arena, lines, app, open, .. } = self;
         let slots = *open[connection]
             .get_or_insert_with(|| factory.add_connection(*app, connection as u32, true, (&mut **arena, &mut **lines)));
+        let has_handshake = self.tcp_way(slots[0]).is_some();
         let mut opens = false;
-        for slot in slots {
-            let at = self.sender_time(slot);
-            let endpoint = self.arena.get_mut(slot);
-            if endpoint.start == Instant::NEVER {
-                endpoint.start = at;
+        for (slot, way) in slots.into_iter().zip(StreamDirection::ALL) {
+            // the responses begin when the server has the handshake
+            if self.arena.get(slot).start == Instant::NEVER && !(has_handshake && way == StreamDirection::Response) {
+                self.start_sender(slot);
                 opens = true;
-                self.arena.timer_not_after(slot, at);
             }
         }
         if opens {
             self.connect_stack(connection, slots);
         }
         slots
+    }
+
+    /// Lets the sender in `slot` begin now.
+    fn start_sender(&mut self, slot: u32) {
+        let at = self.sender_time(slot);
+        self.arena.get_mut(slot).start = at;
+        self.arena.timer_not_after(slot, at);
+    }
+
+    /// The requests in `slot` may have brought a handshake further, which the responses have not: the client has the SYN-ACK, or the server has the client's answer. Returns when the client had it, if that is new.
+    fn take_handshake(&mut self, slot: u32, responses: u32) -> Option<Instant> {
+        let ahead = self.lines[self.arena.get(slot).line as usize].ahead;
+        let now = self.now;
+        let way = self.tcp_way(slot)?;
+        let (connected, accepted) = (way.take_connected(), way.take_accepted(now));
+        if connected.is_some() {
+            let rtt = way.tcp.sender.conn.rtt().srtt_us();
+            let agrees_on_ecn = way.tcp.receiver.agrees_on_ecn();
+            self.tcp_way(responses)?.connect(rtt, agrees_on_ecn, now);
+        }
+        if let Some(handshake) = accepted {
+            self.tcp_way(responses)?.accept(handshake);
+            self.start_sender(responses);
+        }
+        connected.map(|at| at - ahead)
     }
 
     /// The client of a connection that opens begins to connect, if it has a stack.
@@ -214,12 +238,6 @@ impl UserOutlet<'_> {
         self.tcp_way(slot)?.take_arrival(now)
     }
 
-    /// Takes the time at which the handshake of the connection in `slot` was complete at the client.
-    fn take_connected(&mut self, slot: u32) -> Option<Instant> {
-        let ahead = self.lines[self.arena.get(slot).line as usize].ahead;
-        self.tcp_way(slot)?.take_connected().map(|at| at - ahead)
-    }
-
     /// Lets the sender in `slot` do something now.
     fn call_sender(&mut self, slot: u32, act: impl FnOnce(&mut Sender, Instant)) {
         let at = self.sender_time(slot);
@@ -256,6 +274,9 @@ impl StreamOutlet for UserOutlet<'_> {
             let at = self.sender_time(slot);
             let endpoint = self.arena.get_mut(slot);
             endpoint.stop = at;
+            if !endpoint.transport.has_begun() {
+                endpoint.start = Instant::NEVER;
+            }
             if let Transport::Stream(stream) = &mut endpoint.transport {
                 stream.close();
             }
@@ -416,8 +437,11 @@ impl<N: Topology> Engine<N> {
                     }
                 }
             }
-            if let Some(at) = outlet.take_connected(slot) {
-                streams.on_connected(number as usize, at, &mut outlet);
+            if let (StreamDirection::Request, Some(Some([responses, _]))) = (way, outlet.open.get(number as usize)) {
+                let responses = *responses;
+                if let Some(at) = outlet.take_handshake(slot, responses) {
+                    streams.on_connected(number as usize, at, &mut outlet);
+                }
             }
             while let Some(bytes) = outlet.take_arrival(slot) {
                 streams.on_arrival(StreamArrival { connection: number as usize, way, bytes }, now, &mut outlet);

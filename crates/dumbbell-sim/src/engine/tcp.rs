@@ -58,7 +58,12 @@ impl Tcp {
 
     /// The sender, and its way to the net and to the receiver.
     #[inline(always)]
-    fn port<'a, W: Ingress>(&'a mut self, stages: &'a mut Stages, now: Instant, way: W) -> (&'a mut Sender, EndpointPort<'a, W>) {
+    pub(super) fn port<'a, W: Ingress>(
+        &'a mut self,
+        stages: &'a mut Stages,
+        now: Instant,
+        way: W,
+    ) -> (&'a mut Sender, EndpointPort<'a, W>) {
         let Tcp { receiver, last_arrival, sender, .. } = self;
         let end = Some(ReceivingEnd { receiver, last_arrival });
         (sender, EndpointPort { way, end, path: &mut stages.data, now })

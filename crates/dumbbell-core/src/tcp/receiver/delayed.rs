@@ -168,10 +168,13 @@ impl Receiver {
         self.delack_due.as_millis() as i64 - now.as_millis() as i64
     }
 
-    /// Returns the ACK that was held back until the time that [`Receiver::next_timer`] gave.
+    /// Returns the ACK that was held back until the time that [`Receiver::next_timer`] gave, or the SYN-ACK that is sent again.
     pub fn on_timer(&mut self, now: Instant) -> Option<Ack> {
         if self.next_timer() > now {
             return None;
+        }
+        if unlikely(self.srtt_us == 0) {
+            return self.on_syn_ack_timer(now);
         }
         self.expected_marks = NONE_EXPECTED;
         if self.delack_at() <= now {

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::cc::conn::INFINITE_SSTHRESH;
-use crate::packet::{Ecn, HEADERS, MTU_FRAME, SYN_FRAME};
+use crate::packet::{Ecn, Timestamps, HEADERS, MTU_FRAME, SYN_FRAME};
 use crate::tcp::host::Opener;
+use crate::tcp::receiver::ServerHandshake;
 
 #[test]
 fn syn_then_pure_ack_and_the_initial_window() {
@@ -222,4 +223,100 @@ fn packets_echo_the_timestamp_of_the_newest_ack() {
     // the probe after 2 * 40 + 2 ms of silence still echoes it
     assert_eq!(story.fire().len(), 1);
     assert_eq!(story.last[0].tcp().tsecr(), Some(60));
+}
+
+/// A server that has answered the first SYN of a client at `now`, and that SYN.
+fn server_with_a_syn(now: Instant) -> (Receiver, Packet) {
+    let mut receiver = Receiver::new(7, Arc::new(plain(10)), FlowOptions { ecn: false, echo: crate::cc::Echo::UntilCwr });
+    let syn = after_syns(1).last[0];
+    assert!(receiver.on_packet(&syn, now).is_some_and(|answer| answer.has(ack_flag::SYN_ACK)));
+    (receiver, syn)
+}
+
+#[test]
+fn a_server_sends_its_syn_ack_again_after_1_2_4_8_and_16_s() {
+    let start = Instant::from_millis(20);
+    let (mut receiver, syn) = server_with_a_syn(start);
+    let mut now = start;
+    for seconds in [1, 2, 4, 8, 16] {
+        let due = timer_wheel(now, Duration::from_secs(seconds));
+        assert_eq!((receiver.next_timer(), receiver.on_timer(due - Duration(1)).is_some()), (due, false));
+        now = due;
+        assert!(receiver.on_timer(now).is_some_and(|answer| answer.has(ack_flag::SYN_ACK)), "{seconds} s");
+    }
+    // the sixth time it forgets the SYN
+    now = timer_wheel(now, Duration::from_secs(32));
+    assert_eq!((receiver.next_timer(), receiver.on_timer(now).is_some()), (now, false));
+    assert_eq!(receiver.next_timer(), Instant::NEVER);
+    // and the next one is the first
+    assert!(receiver.on_packet(&syn, now).is_some());
+    assert_eq!(receiver.next_timer(), timer_wheel(now, Duration::from_secs(1)));
+}
+
+#[test]
+fn a_syn_that_comes_again_is_answered_and_sets_the_timer_of_the_syn_ack_again() {
+    let start = Instant::from_millis(20);
+    let (mut receiver, syn) = server_with_a_syn(start);
+    let later = start + Duration::from_millis(900);
+    assert!(receiver.on_packet(&syn, later).is_some());
+    let due = timer_wheel(later, Duration::from_secs(1));
+    assert_eq!(receiver.next_timer(), due);
+    // one that comes after the timer waits twice as long: the timer has run out once
+    assert!(receiver.on_timer(due).is_some());
+    assert!(receiver.on_packet(&syn, due).is_some());
+    assert_eq!(receiver.next_timer(), timer_wheel(due, Duration::from_secs(2)));
+}
+
+#[test]
+fn the_answer_to_a_syn_ack_stops_its_timer_and_gives_the_servers_round_trip() {
+    let (ack, ms) = (
+        |tsecr: u64| {
+            Packet::new_tcp(0, Ecn::NotEct, flag::PURE_ACK).with_timestamps(Timestamps::new(tsecr as u32, Some(tsecr as u32)))
+        },
+        Duration::from_millis,
+    );
+    let start = Instant::from_micros(20_300);
+    // the first one was answered: the clock counts microseconds
+    let (mut receiver, _) = server_with_a_syn(start);
+    assert_eq!(receiver.handshake(), None);
+    receiver.on_packet(&ack(20), start + ms(40));
+    assert_eq!(receiver.handshake(), Some(ServerHandshake { rtt_us: 40_000, begins_with_one: false }));
+    assert_eq!(receiver.next_timer(), Instant::NEVER);
+    // The timer and a SYN sent it again, and the client answers the last one: the timestamps count, and the window is one segment
+    let (mut lossy, syn) = server_with_a_syn(start);
+    let second = lossy.next_timer();
+    lossy.on_timer(second);
+    lossy.on_packet(&syn, second + ms(20));
+    let mut late = lossy.clone();
+    lossy.on_packet(&ack((second + ms(20)).as_millis()), second + ms(60));
+    assert_eq!(lossy.handshake(), Some(ServerHandshake { rtt_us: 40_000, begins_with_one: true }));
+    // if it answers the first one, that was only late
+    late.on_packet(&ack(20), second + ms(60));
+    let rtt_us = 1_000 * ((second + ms(60)).as_millis() - 20) as u32;
+    assert_eq!(late.handshake(), Some(ServerHandshake { rtt_us, begins_with_one: false }));
+    // SYNs that came again alone are no reason: none of the server's own timers ran out
+    let (mut impatient, again) = server_with_a_syn(start);
+    for step in 1..3 {
+        impatient.on_packet(&again, start + ms(300 * step));
+    }
+    impatient.on_packet(&ack((start + ms(600)).as_millis()), start + ms(640));
+    assert_eq!(impatient.handshake(), Some(ServerHandshake { rtt_us: 40_000, begins_with_one: false }));
+}
+
+#[test]
+fn a_server_whose_handshake_the_other_way_carried_begins_without_a_packet() {
+    for begins_with_one in [false, true] {
+        let mut client = Receiver::new(7, Arc::new(plain(10)), FlowOptions { ecn: true, echo: crate::cc::Echo::UntilCwr });
+        let answer = client.connect(40_000, true, Instant::from_millis(40));
+        assert_eq!(client.next_timer(), Instant::NEVER);
+        let mut story = Story::new("reno", plain(10), Application::Bulk);
+        story.now = Instant::from_millis(60);
+        let mut wire = Wire::default();
+        story.sender.accept(ServerHandshake { rtt_us: 40_000, begins_with_one }, &answer, story.now, &mut wire);
+        // data alone, which may carry ECT
+        let segments = if begins_with_one { 1 } else { 10 };
+        assert_eq!((story.sender.phase, wire.0.len()), (Phase::Established, segments));
+        assert!(wire.0.iter().all(|packet| packet.ecn() == Ecn::Ect0 && packet.len == MTU_FRAME));
+        assert_eq!((story.conn().rtt.srtt_us(), story.sender.stats().bare), (40_000, 0));
+    }
 }
