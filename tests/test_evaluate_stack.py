@@ -183,12 +183,12 @@ def test_bars_of_one_flow(criterion: str, subject: Flow, tcp: Flow, grade: str) 
 @pytest.mark.parametrize(
     ("ours", "of_tcp", "most", "least"),
     [
-        (0.5, 0.5, PASSES, PASSES),
-        (0.7, 0.5, PASSES, PASSES),
-        (0.8, 0.5, WORSE, PASSES),
-        (0.8, 0.75, NO_WORSE, PASSES),  # as TCP's CUBIC in its place
-        (0.2, 0.5, PASSES, WORSE),
-        (0.2, 0.25, PASSES, NO_WORSE),
+        (0.5, 0.5, NO_WORSE, NO_WORSE),
+        (0.7, 0.5, NO_WORSE, NO_WORSE),
+        (0.8, 0.5, WORSE, NO_WORSE),
+        (0.8, 0.75, NO_WORSE, NO_WORSE),  # as TCP's CUBIC in its place
+        (0.2, 0.5, NO_WORSE, WORSE),
+        (0.2, 0.25, NO_WORSE, NO_WORSE),
     ],
 )
 def test_a_share_is_held_against_that_of_cubic_in_its_place(ours: float, of_tcp: float, most: str, least: str) -> None:
@@ -206,7 +206,7 @@ def test_a_fair_share_of_little_is_no_sharing(case: str) -> None:
 
 def test_two_of_a_kind_share_whichever_has_more() -> None:
     even, tcp = [flow(10.0), flow(10.0)], [flow(9.5), flow(9.5)]
-    assert judge("with-itself", even, tcp) == PASSES
+    assert judge("with-itself", even, tcp) == NO_WORSE
     for one in ([flow(16.0), flow(4.0)], [flow(4.0), flow(16.0)]):
         assert judge("with-itself", one, tcp) == WORSE
 
