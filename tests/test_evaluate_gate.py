@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.cli.gate_options import Progress
+from dumbbell.cli.evaluate_options import Progress
 from dumbbell.errors import InputError
 from dumbbell.evaluate import evaluation_gate, verdict_report
 from dumbbell.evaluate import gate as gates
@@ -456,7 +456,7 @@ def test_progress_is_a_line_every_ten_seconds_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("dumbbell.cli.gate_options.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dumbbell.cli.evaluate_options.time.monotonic", lambda: now[0])
     progress = Progress()
     for done in range(1, 31):
         now[0] = float(done)

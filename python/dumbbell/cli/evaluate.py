@@ -6,18 +6,17 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.cli import gate_options
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions, Keep, list_criteria
+from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
+from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName
 from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.evaluate_stack import stack
 from dumbbell.cli.evaluate_trace import parse_rate, parse_rtt, trace
-from dumbbell.cli.gate_options import Progress
-from dumbbell.cli.status import INTERRUPTED
+from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
@@ -31,37 +30,57 @@ if TYPE_CHECKING:
 _ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
-
-Name = Annotated[str, Option("--suite", metavar="NAME", help="A suite that comes with dumbbell, or a folder of yours.")]
-Quick = Annotated[bool, Option("--quick", help="Run a part of the cells with fewer seeds, in a minute or two.")]
-Only = Annotated[
-    list[str] | None, Option("--only", metavar="ID[,ID]", help="Judge only these criteria, or sections such as 5.2.1.")
-]
-Output = Annotated[
-    str, Option("-o", "--output", metavar="NAME", help="Write NAME.duckdb and NAME.html; runs in it are not repeated.")
-]
-Jobs = Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")]
-Engine = Annotated[
-    str, Option("--engine", metavar="ENGINE", help="sim, linux or linux:NAME; cells that it cannot run are left out.")
-]
-Form = Annotated[
-    Literal["text", "markdown", "json"],
-    Option("--format", help="markdown: for an appendix of a draft; json: every cell with all its numbers."),
-]
-Fail = Annotated[Literal["worse", "fails"], Option("--fail", help="The grade from which on the exit status is 1.")]
-Rates = Annotated[
-    list[str] | None, Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated.")
-]
-Rtts = Annotated[
-    list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
-]
-Bars = Annotated[str | None, Option("--bars", metavar="FILE", help="Judge by these bars (TOML), by criterion.")]
-Against = Annotated[
-    str | None,
-    Option("--against", metavar="JSON|NAME", help="Show what changed from an earlier report, or from another subject."),
-]
 Paths = tuple[tuple[int, ...], tuple[int, ...]]
-Listed = Annotated[bool, Option("--list", help="List the criteria of the suite with their sections, and exit.")]
+
+
+@dataclass(frozen=True)
+class OtherOptions:
+    """Options that put others in the place of the suite's bars and engine, or next to the subject."""
+
+    bars: Annotated[str | None, Option("--bars", metavar="FILE", help="Judge by these bars (TOML), by criterion.")] = (
+        None
+    )
+    against: Annotated[
+        str | None,
+        Option(
+            "--against", metavar="JSON|NAME", help="Show what changed from an earlier report, or from another subject."
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        Option("--engine", metavar="ENGINE", help="sim, linux or linux:NAME; cells that it cannot run are left out."),
+    ] = "sim"
+
+    def check(self, gating: GateOptions, command: str) -> None:
+        """Refuse what cannot be together. Raises InputError."""
+        for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
+            if value and self.against:
+                raise Conflict(f"--against and {name}", "one of them", command=command)
+        if gating.keep is not None and self.engine != "sim":
+            raise Conflict(
+                "--keep and --engine", "one of them: only runs of the simulator can be kept", command=command
+            )
+
+    def find_engine(self) -> RunEngine | None:
+        """Return the engine that runs the scenes, unless it is the simulator. Raises InputError."""
+        from dumbbell.engines import find_engine
+
+        return None if self.engine == "sim" else find_engine(self.engine)
+
+    def replace_bars(self, suite: EvaluationSuite) -> EvaluationSuite:
+        """Return the suite with the bars of the file, if there is one. Raises InputError."""
+        from dumbbell.evaluate.other_bars import replace_bars
+
+        return suite if self.bars is None else replace_bars(suite, Path(self.bars))
+
+    def read_subject(self, kind: str) -> Candidate | None:
+        """Return another subject, if it is not a report to which the subject is compared. Raises InputError."""
+        if self.against is None or self.against.endswith(".json"):
+            return None
+        try:
+            return _read_subject(self.against, kind)
+        except InputError as error:
+            raise error.move_into(f"evaluate {kind}", "--against: ") from None
 
 
 _EXIT = """Every scene also runs with the yardsticks in its place: the same cells, the same seeds. Cells whose grade is
@@ -72,90 +91,61 @@ _EXIT = """Every scene also runs with the yardsticks in its place: the same cell
 
 
 @evaluate.command()
+@expand_options
 def cc(
+    *,
     name: Annotated[
         str | None,
         typer.Argument(metavar="CONTROL", help="A congestion control, a plugin's file, or a table of TOML."),
     ] = None,
-    suite: Name = "rfc9743",
-    quick: Quick = False,
-    only: Only = None,
-    rate: Rates = None,
-    rtt: Rtts = None,
-    output: Output = "evaluation",
-    jobs: Jobs = None,
-    engine: Engine = "sim",
-    form: Form = "text",
-    fail: Fail = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    bars: Bars = None,
-    against: Against = None,
+    suite: SuiteName = "rfc9743",
+    run: RunOptions,
+    rate: Annotated[
+        list[str] | None,
+        Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated."),
+    ] = None,
+    rtt: Annotated[
+        list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
+    ] = None,
+    gating: GateOptions,
+    others: OtherOptions,
     listed: Listed = False,
 ) -> None:
-    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    paths = _parse_paths(rate, rtt)
-    others = _Others(bars, against, engine)
-    _evaluate("cc", name, suite, only, gating, others, paths, listed=listed, quick=quick, output=output, jobs=jobs)
+    _evaluate("cc", name, suite, run, gating, others, _parse_paths(rate, rtt), listed=listed)
 
 
 @evaluate.command()
+@expand_options
 def aqm(
+    *,
     name: Annotated[
         str | None,
         typer.Argument(metavar="QUEUE", help="A queue discipline, a plugin's file, or a table of TOML."),
     ] = None,
-    suite: Name = "rfc7928",
-    quick: Quick = False,
-    only: Only = None,
-    output: Output = "evaluation",
-    jobs: Jobs = None,
-    engine: Engine = "sim",
-    form: Form = "text",
-    fail: Fail = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    bars: Bars = None,
-    against: Against = None,
+    suite: SuiteName = "rfc7928",
+    run: RunOptions,
+    gating: GateOptions,
+    others: OtherOptions,
     listed: Listed = False,
 ) -> None:
-    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    others = _Others(bars, against, engine)
-    _evaluate("aqm", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
+    _evaluate("aqm", name, suite, run, gating, others, listed=listed)
 
 
 @evaluate.command()
+@expand_options
 def media(
+    *,
     name: Annotated[
         str | None,
         typer.Argument(metavar="CONTROL", help="A congestion control of media, such as nada, or a table of TOML."),
     ] = None,
-    suite: Name = "rfc8867",
-    quick: Quick = False,
-    only: Only = None,
-    output: Output = "evaluation",
-    jobs: Jobs = None,
-    engine: Engine = "sim",
-    form: Form = "text",
-    fail: Fail = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    bars: Bars = None,
-    against: Against = None,
+    suite: SuiteName = "rfc8867",
+    run: RunOptions,
+    gating: GateOptions,
+    others: OtherOptions,
     listed: Listed = False,
 ) -> None:
-    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    others = _Others(bars, against, engine)
-    _evaluate("media", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
+    _evaluate("media", name, suite, run, gating, others, listed=listed)
 
 
 cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
@@ -219,26 +209,19 @@ def _evaluate(
     kind: str,
     name: str | None,
     suite_name: str,
-    only: list[str] | None,
+    run: RunOptions,
     gating: GateOptions,
-    others: _Others,
+    others: OtherOptions,
     paths: Paths = ((), ()),
     *,
     listed: bool,
-    quick: bool,
-    output: str,
-    jobs: int | None,
 ) -> None:
     from dumbbell.evaluate.judging import EvaluationChoice
-    from dumbbell.evaluate.suite_file import KINDS, load_suite
 
     command = f"evaluate {kind}"
     gating.check(command)
     others.check(gating, command)
-    suite = load_suite(suite_name).select([one for names in only or [] for one in names.split(",")])
-    if kind not in suite.kinds:
-        allowed = f"a suite that evaluates {KINDS[kind]}"
-        raise WrongValue(quote_value(suite_name), allowed, command=command, option="--suite")
+    suite = run.load_suite(suite_name, kind, command)
     if any(paths) and not suite.grid.rates:
         raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
@@ -246,7 +229,7 @@ def _evaluate(
             command,
             rate=paths[0],
             rtt=paths[1],
-            jobs=jobs,
+            jobs=run.jobs,
             bars=others.bars,
             against=others.against,
             engine=others.engine != "sim",
@@ -256,71 +239,26 @@ def _evaluate(
     suite = others.replace_bars(suite)
     subject = _read_subject(name, kind)
     other = others.read_subject(kind)
-    results = f"{output}.duckdb"
-    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
+    choice = EvaluationChoice(run.quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
     if other is not None:
-        before = _carry_out(suite, other, results, choice, jobs, others.engine)
-        earlier: str | None = f"{output}-against.json"
+        before = _carry_out(suite, other, run, choice, others.engine)
+        earlier: str | None = f"{run.output}-against.json"
         _write_report(before, str(earlier), command)
     else:
         earlier = others.against
     gating = gating if earlier is None else replace(gating, baseline=earlier)
     gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
-    found = _carry_out(suite, subject, results, choice, jobs, others.engine)
+    found = _carry_out(suite, subject, run, choice, others.engine)
     compared = None if earlier is None else _compare(found, earlier, str(others.against))
     line = shlex.join(["dumbbell", *sys.argv[1:]])
-    gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line, compared=compared)
-
-
-@dataclass(frozen=True)
-class _Others:
-    """Options that put others in the place of the suite's bars, or next to the subject."""
-
-    bars: str | None
-    against: str | None
-    engine: str
-
-    def check(self, gating: GateOptions, command: str) -> None:
-        for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
-            if value and self.against:
-                raise Conflict(f"--against and {name}", "one of them", command=command)
-        if gating.keep is not None and self.engine != "sim":
-            raise Conflict(
-                "--keep and --engine", "one of them: only runs of the simulator can be kept", command=command
-            )
-
-    def find_engine(self) -> RunEngine | None:
-        """Return the engine that runs the scenes, unless it is the simulator. Raises InputError."""
-        from dumbbell.engines import find_engine
-
-        return None if self.engine == "sim" else find_engine(self.engine)
-
-    def replace_bars(self, suite: EvaluationSuite) -> EvaluationSuite:
-        """Return the suite with the bars of the file, if there is one. Raises InputError."""
-        from dumbbell.evaluate.other_bars import replace_bars
-
-        return suite if self.bars is None else replace_bars(suite, Path(self.bars))
-
-    def read_subject(self, kind: str) -> Candidate | None:
-        """Return another subject, if it is not a report to which the subject is compared. Raises InputError."""
-        if self.against is None or self.against.endswith(".json"):
-            return None
-        try:
-            return _read_subject(self.against, kind)
-        except InputError as error:
-            raise error.move_into(f"evaluate {kind}", "--against: ") from None
+    page = f"{run.output}.html"
+    gate.finish(found, page=page, results=run.results, command=command, commands=line, compared=compared)
 
 
 def _carry_out(
-    suite: EvaluationSuite, subject: Candidate, results: str, choice: EvaluationChoice, jobs: int | None, engine: str
+    suite: EvaluationSuite, subject: Candidate, run: RunOptions, choice: EvaluationChoice, engine: str
 ) -> Evaluation:
-    from dumbbell.evaluate.judging import carry_out
-
-    progress = Progress("runs" if suite.used_scenes else "paths")
-    found: Evaluation = carry_out(suite, subject, results, choice, jobs=jobs, progress=progress)
-    if found.interrupted:
-        print(f"interrupted: {results} keeps the finished runs; the same command continues", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED)
+    found = run.carry_out(suite, subject, choice)
     if choice.engine is not None:
         again = {place: f"{line} --engine {shlex.quote(engine)}" for place, line in found.plan.commands.items()}
         found.plan.commands.update(again)
