@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import typer
 
 from dumbbell.cli.commands import CommandGroup
 from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
+from dumbbell.cli.evaluate_history import bisect, history
 from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName
 from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.evaluate_stack import stack
@@ -154,6 +156,8 @@ evaluate.command("results")(judge_results)
 
 evaluate.command()(stack)
 evaluate.command()(trace)
+evaluate.command()(history)
+evaluate.command()(bisect)
 
 
 def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:
@@ -273,9 +277,10 @@ def _write_report(found: Evaluation, path: str, command: str) -> None:
 
 
 def _compare(found: Evaluation, earlier: str, name: str) -> EvaluationComparison:
-    from dumbbell.evaluate.comparison import compare_evaluations, read_cells
+    from dumbbell.evaluate.comparison import compare_reports
+    from dumbbell.evaluate.verdict_report import to_json
 
-    return compare_evaluations(found, read_cells(Path(earlier)), name)
+    return compare_reports(json.loads(to_json(found)), json.loads(Path(earlier).read_text(encoding="utf-8")), name)
 
 
 def _list_names(kind: str, subject: Candidate) -> list[str] | None:

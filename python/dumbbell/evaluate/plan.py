@@ -189,6 +189,11 @@ def format_where(labels: Mapping[str, str]) -> str:
     return " ".join(labels.values()).replace(",", "")
 
 
+def format_labels(labels: Mapping[str, str]) -> str:
+    """Return what tells a cell of a scene from the others: the values of its keys with their names."""
+    return ", ".join(value if key == keys.SETTING else f"{key} {value}" for key, value in labels.items())
+
+
 def find_places(plan: Plan, names: Sequence[str]) -> list[ScenePlace]:
     """Return the places of a plan that are called by these names. Raises InputError for an unknown name."""
     found = {place: format_where(labels) for place, labels in plan.labels.items()}

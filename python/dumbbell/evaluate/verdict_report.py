@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, FileSystemLoader, Template
 
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import EvaluationComparison
@@ -21,7 +21,6 @@ from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
-_PAGE = Path(__file__).with_name("page.html")
 
 
 def describe_setup(found: Evaluation) -> str:
@@ -262,11 +261,15 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def load_page(name: str) -> Template:
+    """Return the template of a page, which includes the style sheet of all."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(name)
+
+
 def make_page(found: Evaluation, command: str, compared: EvaluationComparison | None = None) -> str:
     """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        _PAGE.read_text(encoding="utf-8")
-    )
+    template = load_page("page.html")
     return template.render(
         title=f"{found.subject.name}, evaluated against {found.suite.source}",
         first=found.suite.first,
