@@ -71,7 +71,7 @@ def test_the_first_bad_commit_is_found_wherever_it_is(first: int, ten: tuple[Pat
 
     good, bad = clone.find_range("main~9..main")
     assert (good.id, bad.id) == (commits[0], commits[-1])
-    end = clone.bisect(good, bad, judge)
+    end = clone.find_first_bad(good, bad, judge)
     assert len(judged) == len(set(judged)) <= 5
     if first in (BROKEN, BROKEN + 1):
         # the commit that cannot be judged may be the first bad one
@@ -106,7 +106,7 @@ def test_ends_in_the_wrong_order_are_refused(ten: tuple[Path, list[str]], tmp_pa
     clone = TreeClone(tree, tmp_path / "clone")
     good, bad = clone.find_range("main..main~3")
     with pytest.raises(InputError, match="git bisect"):
-        clone.bisect(good, bad, lambda _: CommitVerdict.GOOD)
+        clone.find_first_bad(good, bad, lambda _: CommitVerdict.GOOD)
 
 
 # histories of reports made by hand

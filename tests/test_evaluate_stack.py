@@ -549,16 +549,16 @@ def real(name: str) -> str:
 @pytest.mark.timeout(300)
 def test_a_known_regression_of_quinn_is_found(command: Command) -> None:
     new, old = real("quinn-0.11.19"), real("quinn-0.11.16")
-    status, report, messages = run_stack(command, new, "--against", old, "--only", "use,jitter", "--quick")
+    status, report, messages = run_stack(command, new, "--against", old, "--only", "use", "--place", "1Gbit 20ms")
     assert status == 1, messages
     cells = {where for (_, where), grade in list_grades(report).items() if grade == CLOSED}
-    assert cells and all(GAPS in one for one in report["gate"]["unexpected"] if "closed" in one)
+    assert cells == {"1Gbit 20ms"} and all(GAPS in one for one in report["gate"]["unexpected"] if "closed" in one)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_windows_of_its_own_keep_quinn_from_the_failure(command: Command) -> None:
-    line = [real("quinn-0.11.19"), "--only", "use", "--quick", "--window", "own"]
+    line = [real("quinn-0.11.19"), "--only", "use", "--place", "1Gbit 20ms", "--window", "own"]
     assert CLOSED not in list_grades(run_stack(command, *line)[1]).values()
 
 

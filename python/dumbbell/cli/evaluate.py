@@ -13,7 +13,7 @@ import typer
 
 from dumbbell.cli.commands import CommandGroup
 from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
-from dumbbell.cli.evaluate_history import bisect, history
+from dumbbell.cli.evaluate_history import find_bad_commit, judge_history
 from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName
 from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.evaluate_stack import stack
@@ -156,8 +156,8 @@ evaluate.command("results")(judge_results)
 
 evaluate.command()(stack)
 evaluate.command()(trace)
-evaluate.command()(history)
-evaluate.command()(bisect)
+evaluate.command("history")(judge_history)
+evaluate.command("bisect")(find_bad_commit)
 
 
 def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:

@@ -35,7 +35,7 @@ class TreeOptions:
     """Options of the commits of a stack, and of how each is built."""
 
     tree: Annotated[
-        str | None, Option("--tree", metavar="DIR", help="Git tree of the stack, which stays as it is.")
+        str | None, Option("--tree", metavar="DIR", help="Git tree of the stack, which is not changed.")
     ] = None
     commits: Annotated[
         str | None,
@@ -61,7 +61,7 @@ class TreeOptions:
 
 
 @expand_options
-def history(
+def judge_history(
     *,
     names: Annotated[
         list[str],
@@ -140,8 +140,8 @@ def _judge_versions(
     with tree.prepare(stack, run.output, _HISTORY) as made:
         for commit in made.clone.list_commits(tree.commits):
             yield _judge_entry(
-                commit.short,
-                f"{commit.day} {commit.subject}",
+                commit.name or commit.short,
+                f"{commit.day} {commit.short} {commit.subject}",
                 lambda one=commit: made.make_stack(one, progress),
                 options,
                 suite,
@@ -179,7 +179,7 @@ def _judge_stack(
 
 
 @expand_options
-def bisect(
+def find_bad_commit(
     *,
     name: Annotated[
         str, typer.Argument(metavar="STACK", help="A stack of dumbbell stack build, or the library in the tree.")
@@ -193,7 +193,7 @@ def bisect(
     """Git bisect looks for the first commit at which a grade or a value is worse than in A, as in B. Commits that
     cannot be built or judged are passed over.
 
-    Exit status: 0 it is found, 1 it is one of several that cannot be told apart, 2 bad input, 3 B is not worse than A.
+    Exit status: 0 it is found, 1 it is one of several between which none can be judged, 2 bad input, 3 B is not worse than A.
     """
     from dumbbell.engines.progress import StepProgress
     from dumbbell.evaluate import bisection

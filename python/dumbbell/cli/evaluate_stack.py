@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 Option = typer.Option
 _COMMAND = "evaluate stack"
 WINDOW, _OWN = "64MB", "own"
-# windows of flow control that hold more than a path: what the receiver allows, and what the sender keeps
-_WINDOWS = {"receive_window": 1, "stream_receive_window": 1, "send_window": 8}
 
 
 @dataclass(frozen=True)
@@ -125,16 +123,13 @@ def select_subject(name: str, options: StackOptions, option: str = "--cc") -> tu
     if name.startswith("/"):
         trust.trust(Path(name).parent)  # who names it here wants its code to be run
     try:
-        known = stack_subject.list_parameters(name)
+        stack_subject.list_parameters(name)
     except InputError as error:
         raise error.move(_COMMAND, "") from None
-    keys: dict[str, Any] = {}
-    if options.window != _OWN:
-        size = _parse_size(options.window)
-        keys = {key: f"{size * many}B" for key, many in _WINDOWS.items() if key in known}
-    keys |= dict(_parse_setting(one) for one in options.set_ or [])
+    window = None if options.window == _OWN else _parse_size(options.window)
+    settings = dict(_parse_setting(one) for one in options.set_ or [])
     try:
-        return stack_subject.make_subject(name, options.cc, keys)
+        return stack_subject.make_subject(name, options.cc, settings, window)
     except InputError as error:
         inner = error.key.partition(".stack.")[2]
         raise error.move(_COMMAND, f"--set: {inner}" if inner else option) from None

@@ -72,7 +72,7 @@ def search_commit(
         return trial.verdict
 
     say(f"{bad.short} bad: {trials[-1].reason} ({bad.subject})")
-    end = clone.bisect(good, bad, try_commit)
+    end = clone.find_first_bad(good, bad, try_commit)
     return CommitSearch(good, bad, found, tuple(trials), end)
 
 

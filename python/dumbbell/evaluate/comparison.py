@@ -72,14 +72,14 @@ class EvaluationComparison:
         return f"Against {self.other}: {len(self.regressions)} worse, {better} better, {same} the same{new}."
 
 
-def index_cells(report: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+def collect_cells(report: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the cells of a report, as `--format json` has it, by criterion and place."""
     return {(one["id"], cell["where"]): cell for one in report["criteria"] for cell in one["cells"]}
 
 
 def compare_reports(found: Mapping[str, Any], other: Mapping[str, Any], name: str) -> EvaluationComparison:
     """Return what changed from another report of the same suite, which has the name `name`."""
-    before_cells = index_cells(other)
+    before_cells = collect_cells(other)
     changes, new = [], 0
     for one in found["criteria"]:
         for cell in one["cells"]:

@@ -156,7 +156,7 @@ def evaluate(
     """
     began = time.monotonic()
     # a subject that is a yardstick itself is both: a name of its own keeps them apart
-    me = Candidate(f"subject {subject.name}", subject.value)
+    me = replace(subject, name=f"subject {subject.name}")
     candidates = [me, *(Candidate(name, name) for name in suite.yardsticks)]
     if subject.relative is not None:
         candidates.append(Candidate(grades.RELATIVE, subject.relative))

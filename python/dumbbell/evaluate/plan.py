@@ -12,7 +12,7 @@ import polars as pl
 
 from dumbbell.engines.base import Engine, prepare_experiments
 from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
-from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene
+from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene, name_suite
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.experiment.settings import show_setting
@@ -33,6 +33,8 @@ class Candidate:
     name: str
     value: Any
     relative: Any = None
+    words: tuple[str, ...] = ()
+    """A stack on the command line: its name, and the options that set its control and parameters."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Plan:
 
     engine: Engine | None = None
     """The engine of the runs, if it is not the simulator. Keys of runs depend on it."""
+    quick: bool = False
+    """Whether it has the quick part of the suite alone."""
     experiments: list[Experiment] = field(default_factory=list)
     labels: dict[ScenePlace, dict[str, str]] = field(default_factory=dict)
     """The values of the matrix that a place has."""
@@ -71,7 +75,7 @@ class Plan:
         self._add_runs(alone, place, who.name, roles)
         where = format_where(self.labels[place])
         if suite.of == "stack":
-            command = _format_stack_command(scene, who, where)
+            command = _format_stack_command(suite, scene, who, where, quick=self.quick)
         else:
             command = _format_command(suite, scene, who, experiment, position)
         self.commands.setdefault(place, command)
@@ -146,7 +150,7 @@ def make_plan(
 
     The first candidate is the subject.
     """
-    plan = Plan(engine)
+    plan = Plan(engine, quick)
     for scene in suite.used_scenes:
         if only is not None and not any(place.scene == scene.name for place in only):
             continue
@@ -271,12 +275,9 @@ def _format_command(
     return shlex.join(["dumbbell", "run", str(scene.file), *(word for one in settings for word in ("--set", one))])
 
 
-def _format_stack_command(scene: SuiteScene, who: Candidate, where: str) -> str:
-    """Return the command that judges and keeps a cell again, with the parameters of a stack."""
-    flow = who.value if isinstance(who.value, dict) else {"cc": who.value}
-    keys_of_stack = dict(flow.get("stack", {"name": who.name}))
-    words = ["dumbbell", "evaluate", "stack", str(keys_of_stack.pop("name"))]
-    words += ["--cc", str(flow["cc"])] if "cc" in flow else []
-    words += [word for key, value in keys_of_stack.items() for word in ("--set", f"{key}={value}")]
-    words += ["--only", scene.name, *(["--place", where] if where else []), "--keep", "kept"]
-    return shlex.join(words)
+def _format_stack_command(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, where: str, *, quick: bool) -> str:
+    """Return the command that judges a cell again and keeps it, with its page and results next to the first ones."""
+    words = ["dumbbell", "evaluate", "stack", *who.words]
+    words += ["--suite", name] if (name := name_suite(suite)) != suite.of else []
+    words += ["--only", scene.name, *(["--place", where] if where else []), *(["--quick"] if quick else [])]
+    return shlex.join([*words, "-o", "repeated", "--keep", "kept"])

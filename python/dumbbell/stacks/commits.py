@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class Commit:
     id: str
     day: str
     subject: str
+    name: str = field(default="", compare=False)
+    """What the user calls it, if that is not its hash."""
 
     @property
     def short(self) -> str:
@@ -55,7 +57,7 @@ class BisectionEnd:
 
 
 class TreeClone:
-    """A clone of a git tree in a new folder: commits are checked out here, and the tree stays as it is."""
+    """A clone of a git tree in a new folder: commits are checked out here, and the tree is not changed."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         if shutil.which("git") is None:
@@ -86,7 +88,8 @@ class TreeClone:
     def list_commits(self, text: str) -> list[Commit]:
         """Return the commits of `A..B`, A and B with all between them on the first parents, or of `A,B,C`."""
         if ".." not in text:
-            return [self.find_commit(name) for name in text.split(",")]
+            named = [(name, self.find_commit(name)) for name in text.split(",")]
+            return [one if one.id.startswith(name) else replace(one, name=name) for name, one in named]
         first, last = self.find_range(text)
         between = self._ask(self.folder, "rev-list", "--first-parent", "--reverse", f"{first.id}..{last.id}").split()
         if not between or len(between) > _LONGEST_RANGE:
@@ -98,7 +101,7 @@ class TreeClone:
         """Check a commit out; files that builds have left stay. Raises InputError."""
         self._run("checkout", "--quiet", "--force", "--detach", commit.id)
 
-    def bisect(self, good: Commit, bad: Commit, judge: Callable[[Commit], CommitVerdict]) -> BisectionEnd:
+    def find_first_bad(self, good: Commit, bad: Commit, judge: Callable[[Commit], CommitVerdict]) -> BisectionEnd:
         """Let `git bisect` find the first bad commit; `judge` checks out what it looks at. Raises InputError."""
         self.check_out(bad)
         output = self._run("bisect", "start", "--no-checkout", bad.id, good.id)
