@@ -193,7 +193,8 @@ def find_bad_commit(
     """Git bisect looks for the first commit at which a grade or a value is worse than in A, as in B. Commits that
     cannot be built or judged are passed over.
 
-    Exit status: 0 it is found, 1 it is one of several between which none can be judged, 2 bad input, 3 B is not worse than A.
+    Exit status: 0 it is found, 1 it is one of several between which none can be judged, 2 bad input, 3 B is not worse
+    than A.
     """
     from dumbbell.engines.progress import StepProgress
     from dumbbell.evaluate import bisection

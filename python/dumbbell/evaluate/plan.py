@@ -6,6 +6,7 @@ import copy
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -15,6 +16,7 @@ from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
 from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene, name_suite
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.file import Experiment, parse
+from dumbbell.experiment.plugins.trust import VARIABLE
 from dumbbell.experiment.settings import show_setting
 from dumbbell.experiment.toml_file import read_toml
 
@@ -35,6 +37,13 @@ class Candidate:
     relative: Any = None
     words: tuple[str, ...] = ()
     """A stack on the command line: its name, and the options that set its control and parameters."""
+
+    def format_run(self, *words: str) -> str:
+        """Return the command that runs an experiment with it; the folder of a plugin has to be trusted."""
+        value = self.value if isinstance(self.value, dict) else {}
+        file = str(value.get("plugin") or value.get("stack", {}).get("name", ""))
+        trusting = f"{VARIABLE}={shlex.quote(str(Path(file).parent))} " if file.startswith("/") else ""
+        return trusting + shlex.join(["dumbbell", "run", *words])
 
 
 @dataclass(frozen=True)
@@ -272,7 +281,7 @@ def _format_command(
     axes = zip(experiment.matrix.axes, position, strict=True)
     settings = [axis.format_setting(digit) for axis, digit in axes]
     settings += [show_setting(key, value) for key, value in list_subject_settings(suite, scene, who)]
-    return shlex.join(["dumbbell", "run", str(scene.file), *(word for one in settings for word in ("--set", one))])
+    return who.format_run(str(scene.file), *(word for one in settings for word in ("--set", one)))
 
 
 def _format_stack_command(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, where: str, *, quick: bool) -> str:
