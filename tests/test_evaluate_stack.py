@@ -488,6 +488,14 @@ def test_a_stack_is_needed_unless_criteria_are_listed(command: Command) -> None:
     assert said.returncode == 0 and "bbr-faster: " in said.stdout and "c4-alone" not in said.stdout
 
 
+@pytest.mark.parametrize("name", ["quinn-0.11.19", "window.so", "./none.so"])
+def test_a_stack_is_no_congestion_control(name: str, tmp_path: Path, command: Command) -> None:
+    built(tmp_path)
+    said = command("evaluate", "cc", name)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert ("no such file" if "none" in name else "dumbbell evaluate stack grades a stack") in said.stderr
+
+
 def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
     library = built(tmp_path)
     for line, said in [

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
+_NOT_A_STACK = "a congestion control alone; dumbbell evaluate stack grades a stack"
 _ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
@@ -170,14 +171,17 @@ def _read_subject(text: str | None, kind: str) -> Candidate:
     from dumbbell.errors import Missing
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.experiment.plugins import trust
+    from dumbbell.experiment.plugins.built import STACKS
     from dumbbell.experiment.settings import parse_setting
 
     command, argument = f"evaluate {kind}", _ARGUMENTS[kind]
     if not text:
         raise Missing("a name of dumbbell list, or the file of a plugin", command=command, key=argument)
     value: Any = parse_setting(f"subject={text}")[1]
-    if isinstance(value, str) and Path(value).is_file():
+    if isinstance(value, str) and (Path(value).is_file() or "/" in value or value.endswith((".so", ".dylib", ".py"))):
         value = {"plugin": value}
+    if kind == "cc" and isinstance(value, str) and value.partition("-")[0] in STACKS:
+        raise WrongValue(quote_value(text), _NOT_A_STACK, command=command, key=argument)
     if isinstance(value, dict) and isinstance(value.get("plugin"), str):
         path = Path(value["plugin"]).expanduser().absolute()
         trust.trust(path.parent)  # who names it here wants its code to be run
@@ -190,6 +194,7 @@ def _read_subject(text: str | None, kind: str) -> Candidate:
 
 def _check_subject(value: Any, kind: str, command: str) -> None:
     """Raise InputError if an experiment cannot have this subject."""
+    from dumbbell.experiment import plugins
     from dumbbell.experiment.file import parse
     from dumbbell.experiment.matrix import parse_path, set_path
 
@@ -203,10 +208,13 @@ def _check_subject(value: Any, kind: str, command: str) -> None:
     place = places[kind]
     set_path(table, parse_path(place), value)
     try:
-        parse(table, "subject")
+        cell = parse(table, "subject").make_cell(0)
     except InputError as error:
         key = error.key.removeprefix(place).removeprefix(".name").removeprefix(".")
         raise error.move(command, f"{_ARGUMENTS[kind]}{': ' * bool(key)}{key}") from None
+    digest = cell.groups["flows"][0]["cc"].get("plugin")
+    if digest is not None and plugins.get_known(digest).kind == "stack":
+        raise WrongValue(quote_value(value["plugin"]), _NOT_A_STACK, command=command, key=_ARGUMENTS[kind])
 
 
 def _evaluate(
