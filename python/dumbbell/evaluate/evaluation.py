@@ -165,7 +165,7 @@ def evaluate(
     plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine)
     kept = set(find_places(plan, places) if places else plan.labels)
     notes: tuple[str, ...] = ()
-    refused = {place: reason for place, reason in plan.list_refused().items() if place in kept}
+    refused = {place: reason for place, reason in plan.refused.items() if place in kept}
     if places or refused:
         plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine, only=kept - set(refused))
     if refused:

@@ -69,7 +69,8 @@ class Plan:
     """The command that repeats the runs of the subject."""
     tables: dict[ScenePlace, dict[str, Any]] = field(default_factory=dict)
     """The experiment of the subject there, as a file has it."""
-    _places: list[ScenePlace] = field(default_factory=list)
+    refused: dict[ScenePlace, str] = field(default_factory=dict)
+    """The places that the engine cannot run with some candidate, and why."""
     _cells: list[dict[str, Any]] = field(default_factory=list)
     _roles: list[dict[str, Any]] = field(default_factory=list)
 
@@ -104,15 +105,20 @@ class Plan:
         self._add_runs(parse(table, str(scene.file)), ScenePlace(scene.name, position), NOBODY, roles)
 
     def _add_runs(self, experiment: Experiment, place: ScenePlace, who: str, roles: Sequence[bool]) -> None:
-        if self.engine is not None:
-            [experiment] = prepare_experiments([experiment], self.engine)
-        self.experiments.append(experiment)
-        self._places.append(place)
         # what the name of a setting stands for
         named = {key for axis in experiment.matrix.axes if keys.SETTING in axis.keys for key in axis.keys[1:]}
+        matrix = next(experiment.make_cells()).matrix
+        self.labels.setdefault(place, {key: one for key, one in matrix.items() if key not in named})
+        if self.engine is not None:
+            try:
+                self.engine.prepare([experiment])
+            except InputError as error:
+                self.refused.setdefault(place, str(error.move_into("")).partition("\n")[0].removeprefix(": "))
+                return
+            [experiment] = prepare_experiments([experiment], self.engine)
+        self.experiments.append(experiment)
         for cell in experiment.make_cells():
             record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
-            self.labels.setdefault(place, {key: one for key, one in cell.matrix.items() if key not in named})
             row: dict[str, Any] = {"key": cell.key, "scene": place.scene, "position": list(place.position), "who": who}
             row["seed"] = cell.seed
             row |= {"from_s": record["from"] / 1e9, "interval_s": record["interval"] / 1e9}
@@ -122,17 +128,6 @@ class Plan:
                 {"key": cell.key, "flow": flow, "role": "subject" if is_subject else "other"}
                 for flow, is_subject in enumerate(roles)
             ]
-
-    def list_refused(self) -> dict[ScenePlace, str]:
-        """Return the places that the engine cannot run with some candidate, and why."""
-        refused: dict[ScenePlace, str] = {}
-        for place, experiment in zip(self._places, self.experiments, strict=True):
-            try:
-                if self.engine is not None and place not in refused:
-                    self.engine.prepare([experiment])
-            except InputError as error:
-                refused[place] = str(error.move_into("")).partition("\n")[0].removeprefix(": ")
-        return refused
 
     @property
     def cells(self) -> pl.DataFrame:
