@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from dumbbell.evaluate.grade import judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, Seeds, list_suites, load_suite
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES
@@ -488,6 +490,14 @@ class _Refusing(Simulator):
                 raise Unfit("it is too deep", "a shallow one", file=one.file, key="bottleneck.buffer")
         return []
 
+    @property
+    def format_plan(self) -> Callable[[Cell], str]:  # type: ignore[override]
+        def check_depth(cell: Cell) -> str:
+            assert cell.matrix["bottleneck.buffer"] != "8bdp", "there is no plan of what is refused"
+            return "shallow"
+
+        return check_depth
+
 
 def test_cells_that_an_engine_refuses_are_left_out_and_named(small: Path, tmp_path: Path) -> None:
     suite, out = load_suite(str(small)), tmp_path / "out.duckdb"
@@ -552,6 +562,9 @@ def test_a_cell_that_linux_ran_is_repeated_on_linux(small: Path, command: Comman
     [loss, marks] = json.loads(done.stdout)["criteria"]
     assert [cell["command"].endswith(" --engine linux") for cell in loss["cells"]] == [True]
     assert loss["cells"][0]["seeds"] == 2 and marks["grade"] == "does not apply"
+    assert command("plugin", "new", "control", "mine", "--language", "python").returncode == 0
+    refused = command("evaluate", "cc", "mine/mine.py", "--suite", small.name, "--engine", "linux")
+    assert refused.returncode == 2 and "--engine linux does not support plugins" in refused.stderr
 
 
 @pytest.mark.parametrize(

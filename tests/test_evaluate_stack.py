@@ -488,6 +488,14 @@ def test_a_stack_is_needed_unless_criteria_are_listed(command: Command) -> None:
     assert said.returncode == 0 and "bbr-faster: " in said.stdout and "c4-alone" not in said.stdout
 
 
+@pytest.mark.parametrize("name", ["quinn-0.11.19", "window.so", "./none.so"])
+def test_a_stack_is_no_congestion_control(name: str, tmp_path: Path, command: Command) -> None:
+    built(tmp_path)
+    said = command("evaluate", "cc", name)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert ("no such file" if "none" in name else "dumbbell evaluate stack grades a stack") in said.stderr
+
+
 def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
     library = built(tmp_path)
     for line, said in [
@@ -549,16 +557,16 @@ def real(name: str) -> str:
 @pytest.mark.timeout(300)
 def test_a_known_regression_of_quinn_is_found(command: Command) -> None:
     new, old = real("quinn-0.11.19"), real("quinn-0.11.16")
-    status, report, messages = run_stack(command, new, "--against", old, "--only", "use,jitter", "--quick")
+    status, report, messages = run_stack(command, new, "--against", old, "--only", "use", "--place", "1Gbit 20ms")
     assert status == 1, messages
     cells = {where for (_, where), grade in list_grades(report).items() if grade == CLOSED}
-    assert cells and all(GAPS in one for one in report["gate"]["unexpected"] if "closed" in one)
+    assert cells == {"1Gbit 20ms"} and all(GAPS in one for one in report["gate"]["unexpected"] if "closed" in one)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_windows_of_its_own_keep_quinn_from_the_failure(command: Command) -> None:
-    line = [real("quinn-0.11.19"), "--only", "use", "--quick", "--window", "own"]
+    line = [real("quinn-0.11.19"), "--only", "use", "--place", "1Gbit 20ms", "--window", "own"]
     assert CLOSED not in list_grades(run_stack(command, *line)[1]).values()
 
 
