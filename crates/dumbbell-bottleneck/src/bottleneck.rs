@@ -2,6 +2,7 @@
 
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, Verdict};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
@@ -95,6 +96,26 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     taken: u64,
     /// Value of `taken` when it was last settled.
     settled: u64,
+}
+
+impl<L: Log + Fork> Fork for Listeners<L> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let listener = self.listener.fork(shared).map_err(|refused| refused.name_part(|| "a listener".to_owned()))?;
+        Ok(Listeners { counters: self.counters.clone(), listener })
+    }
+}
+
+impl<A: Aqm, L: Log + Fork> Fork for Bottleneck<A, L> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(Bottleneck {
+            aqm: self.aqm.fork(shared)?,
+            log: self.log.fork(shared)?,
+            following: self.following.clone(),
+            link: self.link.clone(),
+            coming: self.coming.clone(),
+            ..*self
+        })
+    }
 }
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {

@@ -55,6 +55,7 @@ impl Common {
 }
 
 /// Follows the listed endpoints from the start of the last flow on.
+#[derive(Clone)]
 pub struct CommonTime {
     flows: usize,
     /// Flows that have not started.

@@ -49,6 +49,7 @@ use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::CcContext;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
 use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
@@ -63,7 +64,7 @@ use shapers::RunningControl;
 use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
-use topology::{backlog, LoopState, Topology};
+use topology::{backlog, ForkNet, LoopState, Topology};
 use transport::Transport;
 use udp::Udp;
 use windows::Limits;
@@ -94,6 +95,12 @@ pub trait Run: Send {
     /// Returns the present state.
     fn view(&self) -> View;
 
+    /// Returns a copy that goes on as this run does, to the same bits.
+    ///
+    /// # Errors
+    /// A part that cannot be copied.
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Run>, CannotFork>;
+
     /// Returns the measurements; the run must be over.
     ///
     /// # Errors
@@ -102,6 +109,7 @@ pub trait Run: Send {
 }
 
 /// A process of short flows, and what its flows have in common.
+#[derive(Clone)]
 struct Web {
     process: WebProcess,
     class: u16,
@@ -137,7 +145,7 @@ pub struct Engine<N: Topology> {
 }
 
 /// A run of `config` over the hop called `bottleneck` with this queue discipline and listener.
-pub fn over_tapped_bottleneck<L: Tap + Send + 'static>(config: Arc<RunConfig>, aqm: AnyAqm, listener: L) -> Box<dyn Run> {
+pub fn over_tapped_bottleneck<L: Tap + Fork + Send + 'static>(config: Arc<RunConfig>, aqm: AnyAqm, listener: L) -> Box<dyn Run> {
     Box::new(Engine::<SingleHop<AnyAqm, L, false>>::new(config, aqm, listener))
 }
 
@@ -206,6 +214,23 @@ impl<N: Topology> Engine<N> {
             engine.clock.set(NextEvent::Arrival(index), first);
         }
         engine
+    }
+
+    /// Names the part of an endpoint that a program may have brought along, with its place in the run.
+    fn name_ends(&self, endpoint: &Endpoint) -> String {
+        let (number, flows) = (endpoint.number as usize, &self.config.flows);
+        match (endpoint.origin, flows.get(number)) {
+            (Origin::App { app }, _) => self.name_app(app as usize),
+            (Origin::Listed, Some(flow)) => match &*flow.transport {
+                TransportSpec::Tcp(cc) => format!("flow {number}: the congestion control {}", cc.name()),
+                TransportSpec::Stack(stack) => format!("flow {number}: the endpoint {}", stack.name()),
+            },
+            (Origin::Listed, None) => {
+                let name = self.config.udp.get(number - flows.len()).and_then(|udp| udp.protocol.as_ref());
+                format!("flow {number}: the endpoint {}", name.map_or("udp", |protocol| protocol.name()))
+            }
+            _ => format!("flow {number}: the congestion control"),
+        }
     }
 
     /// Returns the run on `threads`, for which windows are useful.
@@ -688,7 +713,28 @@ impl<N: Topology> Engine<N> {
     }
 }
 
-impl<N: Topology> Run for Engine<N> {
+impl<N: ForkNet> Engine<N> {
+    /// Returns a copy of the run. The parts that refuse to be copied are asked by [`Fork`].
+    fn copy(&self, shared: &mut SharedCopies) -> Result<Engine<N>, CannotFork> {
+        Ok(Engine {
+            config: Arc::clone(&self.config),
+            classes: self.classes.clone(),
+            host: Arc::clone(&self.host),
+            net: self.net.fork_net(&self.config, shared)?,
+            arena: self.arena.fork(shared, |endpoint| self.name_ends(endpoint))?,
+            clock: self.clock.clone(),
+            webs: self.webs.clone(),
+            apps: self.copy_apps(shared)?,
+            controls: self.controls.fork(shared)?,
+            measures: self.measures.clone(),
+            said: self.said.clone(),
+            windows: self.windows.clone(),
+            ..*self
+        })
+    }
+}
+
+impl<N: ForkNet + 'static> Run for Engine<N> {
     fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         if let Some(standing) = self.advance_windows(until)? {
             return Ok(standing);
@@ -763,6 +809,10 @@ impl<N: Topology> Run for Engine<N> {
             queue: log.counters.queue,
             endpoints: there.map(view).collect(),
         }
+    }
+
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Run>, CannotFork> {
+        Ok(Box::new(self.copy(shared)?))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Outcome, RunError> {

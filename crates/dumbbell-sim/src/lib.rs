@@ -13,6 +13,8 @@ pub use dumbbell_bottleneck::{check, check_with};
 use dumbbell_config as config;
 use dumbbell_config::RunConfig;
 pub use dumbbell_config::{extensions, registry};
+use dumbbell_core::fork::SharedCopies;
+pub use dumbbell_core::fork::{CannotFork, Fork};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
 use dumbbell_core::record::QueueCounters;
@@ -161,6 +163,16 @@ impl Sim {
     /// Returns the present state.
     pub fn view(&self) -> View {
         self.run.view()
+    }
+
+    /// Returns a copy that goes on as this run does, to the same bits, whatever happens to the other.
+    ///
+    /// # Errors
+    /// A part that a program brought along, or a listener, that cannot be copied.
+    pub fn fork(&self) -> Result<Sim, CannotFork> {
+        let mut shared = SharedCopies::default();
+        let (run, fault) = (self.run.fork(&mut shared)?, self.fault.fork(&mut shared));
+        Ok(Sim { run, fault, ..*self })
     }
 
     /// Goes on to the end, unless `cancel` stops it, and returns what was measured. `progress` holds the simulated nanoseconds so far.

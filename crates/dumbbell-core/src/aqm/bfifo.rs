@@ -45,6 +45,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn has_room(&self, bytes: u64) -> bool {
         self.fifo.bytes() + bytes <= self.params.limit
     }

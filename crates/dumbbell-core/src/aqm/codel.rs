@@ -373,6 +373,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("count", f64::from(self.vars.count));
         tell("dropping", f64::from(u8::from(self.vars.dropping)));

@@ -231,6 +231,8 @@ fn change_prob(prob: f64, delay: Duration, before: Duration, target: Duration) -
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn has_room(&self, bytes: u64) -> bool {
         self.queued + bytes <= self.limit
     }

@@ -1,6 +1,7 @@
 //! Queue disciplines that this crate does not know: any [`Aqm`] in a box.
 
 use super::{Aqm, Dequeue, FlowKey};
+use crate::fork::{CannotFork, SharedCopies};
 use crate::log::Log;
 use crate::packet::Packet;
 use crate::units::{Instant, Rate};
@@ -61,9 +62,10 @@ trait ErasedAqm: Send {
     fn enqueue(&mut self, packet: Packet, now: Instant, log: &mut dyn Log);
     fn dequeue(&mut self, now: Instant, log: &mut dyn Log) -> Dequeue;
     fn on_timer(&mut self, now: Instant, log: &mut dyn Log);
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn ErasedAqm>, CannotFork>;
 }
 
-impl<A: Aqm + Send> ErasedAqm for A {
+impl<A: Aqm + Send + 'static> ErasedAqm for A {
     plain_methods!(call_trait);
     fn enqueue(&mut self, packet: Packet, now: Instant, mut log: &mut dyn Log) {
         Aqm::enqueue(self, packet, now, &mut log);
@@ -73,6 +75,9 @@ impl<A: Aqm + Send> ErasedAqm for A {
     }
     fn on_timer(&mut self, now: Instant, mut log: &mut dyn Log) {
         Aqm::on_timer(self, now, &mut log);
+    }
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn ErasedAqm>, CannotFork> {
+        Ok(Box::new(Aqm::fork(self, shared)?))
     }
 }
 
@@ -96,6 +101,9 @@ impl Aqm for DynAqm {
     }
     fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         self.0.on_timer(now, log);
+    }
+    fn fork(&self, shared: &mut SharedCopies) -> Result<DynAqm, CannotFork> {
+        self.0.fork(shared).map(DynAqm)
     }
 }
 
@@ -126,7 +134,7 @@ mod tests {
         let plain = functions(own, "macro_rules! plain_methods");
         for (text, part) in [
             (own, "trait ErasedAqm"),
-            (own, "impl<A: Aqm + Send> ErasedAqm for A"),
+            (own, "impl<A: Aqm + Send + 'static> ErasedAqm for A"),
             (own, "impl Aqm for DynAqm"),
             (all, "impl Aqm for AnyAqm"),
         ] {

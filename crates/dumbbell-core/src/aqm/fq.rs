@@ -80,6 +80,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn flow_starts(&mut self, flow: u32, _key: &FlowKey) {
         let credit = i64::from(self.params.initial_quantum);
         *self.flows.entry(flow) = FlowQueue { credit, left: Instant::ZERO, ..FlowQueue::default() };

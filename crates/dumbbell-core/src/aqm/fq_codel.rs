@@ -158,6 +158,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.queues.flow_starts(flow, key, CodelVars::default());
     }

@@ -98,6 +98,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         if let Some(index) = self.queues.flow_starts(flow, key, self.pie.vars()) {
             self.batches[(self.queues.bucket_of(index) / BATCH) as usize].push(index);

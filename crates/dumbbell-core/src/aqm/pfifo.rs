@@ -38,6 +38,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let fits = self.fifo.has_place(self.params.limit as usize, now);

@@ -173,6 +173,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let at = At::time(now);

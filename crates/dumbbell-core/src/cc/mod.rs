@@ -3,6 +3,7 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::param::{algorithm_specs, AlgorithmSpec, Factory, ParamError};
 use crate::prefetch::prefetch;
 use conn::{CaEvent, CaState, Congestion, Conn};
@@ -104,6 +105,14 @@ pub trait CongestionControl {
     fn model(&self, _conn: &Conn) -> Option<Model> {
         None
     }
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn CongestionControl + Send)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn CongestionControl + Send>, CannotFork> {
+        Err(CannotFork::default())
+    }
 }
 
 /// A control that this crate does not know.
@@ -151,6 +160,15 @@ macro_rules! congestion_controls {
                     $( $(#[$meta])* AnyCc::$variant(state) => { congestion_controls!(@prefetch state $($box)?); } )*
                     AnyCc::Dyn(_) => {}
                 }
+            }
+        }
+
+        impl Fork for AnyCc {
+            fn fork(&self, shared: &mut SharedCopies) -> Result<AnyCc, CannotFork> {
+                Ok(match self {
+                    $( $(#[$meta])* AnyCc::$variant(state) => AnyCc::$variant(state.clone()), )*
+                    AnyCc::Dyn(DynCc(control)) => AnyCc::Dyn(DynCc(control.fork(shared)?)),
+                })
             }
         }
 

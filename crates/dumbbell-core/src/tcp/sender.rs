@@ -110,6 +110,15 @@ pub struct Sender {
     pub(super) last_sample: Option<RateSample>,
 }
 
+crate::fork_fields! {
+    Sender {
+        cc;
+        started, syn_retries, frto_active, stats, reduction, undo, conn, host, rate, flow, peer_window, peer_segments, ts_recent, ecn,
+        phase, is_usual, control, timer, pacer, probe, window_end, last_sent, last_burst, cwnd_usage_seq, queue, reordering, board,
+        rtt_samples, finished, sizes, losses, #[cfg(test)] last_sample
+    }
+}
+
 /// Microseconds of `time`, as far as they fit.
 fn micros(time: Duration) -> u32 {
     time.as_micros().min(u64::from(u32::MAX)) as u32

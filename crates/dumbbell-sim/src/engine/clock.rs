@@ -28,6 +28,7 @@ pub enum NextEvent {
 }
 
 /// The clock.
+#[derive(Clone)]
 pub struct Clock {
     times: MinTree,
     /// Times of all events except arrivals, which look at nothing.

@@ -15,6 +15,7 @@ use dumbbell_core::ring::Ring;
 use dumbbell_core::units::{Duration, Instant};
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
+#[derive(Clone)]
 pub struct DelayLine {
     pub delay: Duration,
     /// Whether its data are sent up.
@@ -41,6 +42,7 @@ pub struct ReturningAck {
 }
 
 /// The lines of acknowledgements.
+#[derive(Clone)]
 pub struct DelayLines {
     pub all: Vec<DelayLine>,
     /// Earliest acknowledgement of each line, then, over one hop that has them, its parts with times of their own.

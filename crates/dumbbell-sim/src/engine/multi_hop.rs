@@ -15,7 +15,7 @@ use super::delay_lines::{DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
 use super::port::{BlockPool, Ingress};
-use super::topology::{backlog, LoopState, Topology};
+use super::topology::{backlog, ForkNet, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
@@ -23,6 +23,7 @@ use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::DropReason;
@@ -89,6 +90,28 @@ pub struct MultiHop<L: Tap = ()> {
     /// Packets that have left a hop; its memory is kept.
     out: Vec<Packet>,
     log: HopLog,
+}
+
+impl<L: Tap + Fork + Send + 'static> ForkNet for MultiHop<L> {
+    fn fork_net(&self, config: &RunConfig, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let aqms = std::iter::once(&config.aqm).chain(config.hops.iter().map(|hop| &hop.aqm));
+        let hops = self.hops.iter().zip(aqms).map(|(one, aqm)| one.fork(aqm, shared)).collect::<Result<_, _>>()?;
+        Ok(MultiHop {
+            hops,
+            links: self.links.clone(),
+            stages: self.stages.clone(),
+            lines: self.lines.clone(),
+            members: self.members.clone(),
+            held: self.held.clone(),
+            free: self.free.clone(),
+            due: self.due.clone(),
+            direct: self.direct.clone(),
+            memory: self.memory.clone(),
+            aqm_at: self.aqm_at,
+            out: Vec::new(),
+            log: self.log.clone(),
+        })
+    }
 }
 
 impl<L: Tap + Send + 'static> MultiHop<L> {

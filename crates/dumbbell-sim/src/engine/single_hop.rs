@@ -5,13 +5,14 @@ use super::delay_lines::{DelayLine, DelayLines, ReturnPath, ReturningAck, Tapped
 use super::endpoint::{agree, Arena, Endpoint, UnderWay};
 use super::memory::SendMemory;
 use super::port::{BlockPool, Ingress, ReceivingEnd, ReturnPort, NO_BLOCKS};
-use super::topology::{LoopState, Topology};
+use super::topology::{fork_hop, ForkNet, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart, Passage};
 use dumbbell_core::aqm::Aqm;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::observe::{ListenLevel, Tap};
@@ -39,6 +40,14 @@ pub struct SingleHop<A: Aqm, L: Tap, const AHEAD: bool> {
 /// Returns what happens to packets that leave the hop: they reach their receivers.
 fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Instant, &mut L) + 'a {
     move |packet, now, listener| TappedLines::<L, false> { lines: &mut *lines, listener }.deliver(arena, packet, now)
+}
+
+impl<A: Aqm + Send, L: Tap + Fork + Send, const AHEAD: bool> ForkNet for SingleHop<A, L, AHEAD> {
+    fn fork_net(&self, config: &RunConfig, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let hop = fork_hop(&self.entrance.hop, (BOTTLENECK, &config.aqm), shared)?;
+        let entrance = SharedIngress { hop, memory: self.entrance.memory.clone() };
+        Ok(SingleHop { entrance, lines: self.lines.clone(), horizon: self.horizon })
+    }
 }
 
 impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {

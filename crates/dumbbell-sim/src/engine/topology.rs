@@ -7,8 +7,9 @@ use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::Backlog;
 use crate::hop_log::HopLog;
 use crate::RunError;
-use dumbbell_bottleneck::Bottleneck;
-use dumbbell_core::aqm::Aqm;
+use dumbbell_bottleneck::{Bottleneck, Hop};
+use dumbbell_core::aqm::{Aqm, AqmSpec};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::Log;
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::FlowKey;
@@ -33,6 +34,27 @@ pub struct LoopState {
 /// Returns the present backlog.
 pub fn backlog(aqm: &impl Aqm) -> Backlog {
     Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
+}
+
+/// A net that can be copied with everything in it, unless a queue discipline or a listener refuses.
+pub trait ForkNet: Topology + Sized {
+    /// Returns a copy; `config` is that of the run.
+    ///
+    /// # Errors
+    /// A part that cannot be copied.
+    fn fork_net(&self, config: &RunConfig, shared: &mut SharedCopies) -> Result<Self, CannotFork>;
+}
+
+/// Returns the copy of a hop, or names the part that refuses, a queue discipline if it has no name yet.
+pub fn fork_hop<A: Aqm, L: Log + Fork>(
+    hop: &Hop<A, L>,
+    (name, aqm): (&str, &AqmSpec),
+    shared: &mut SharedCopies,
+) -> Result<Hop<A, L>, CannotFork> {
+    hop.fork(shared).map_err(|refused| {
+        let refused = refused.name_part(|| format!("the queue discipline {}", aqm.name()));
+        CannotFork { part: format!("hop {name}: {}", refused.part), ..refused }
+    })
 }
 
 /// A net that carries packets to receivers and acknowledgements back.

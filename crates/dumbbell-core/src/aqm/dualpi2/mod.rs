@@ -243,6 +243,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     #[inline]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let queue = if self.setup.queue_mask.has(packet.ecn()) { DualQueue::L } else { DualQueue::C };
