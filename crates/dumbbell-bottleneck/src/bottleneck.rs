@@ -506,6 +506,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         }
     }
 
+    /// The queue discipline takes the parameters of `fresh`, which was just built ([`Aqm::take_params`]).
+    pub fn take_params(&mut self, fresh: A) {
+        self.aqm.take_params(fresh);
+        self.passes = self.aqm.bypass_max_len();
+    }
+
     /// The rate changes; what is on the wire goes on at the old one.
     pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         self.link.set_rate(rate, now);

@@ -164,6 +164,13 @@ impl<A: Aqm, L: Log> Hop<A, L> {
         }
     }
 
+    /// Stage number `stage` of those behind the link, or of those ahead of the queue, loses packets with this `probability` from now on. Returns whether it is one of
+    /// independent loss.
+    pub fn set_loss(&mut self, is_behind: bool, stage: usize, probability: f64) -> bool {
+        let path = if is_behind { &mut self.behind } else { &mut self.ahead };
+        path.as_mut().is_some_and(|path| path.set_loss(stage, probability))
+    }
+
     /// Packets in the stages ahead of the queue.
     pub fn count_ahead(&self) -> u64 {
         self.ahead.as_ref().map_or(0, |path| path.count_items() as u64)

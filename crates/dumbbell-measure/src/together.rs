@@ -104,6 +104,11 @@ impl CommonTime {
         }
     }
 
+    /// A flow may be ended by a change, which nobody knows of before: looks go on to the end of the run. What is measured stays the same.
+    pub fn expect_ends(&mut self) {
+        self.may_end = true;
+    }
+
     /// A flow of `[[flows]]` started at `now`; `listed` is what has arrived of the listed endpoints.
     pub fn start_flow(&mut self, now: Instant, listed: impl Iterator<Item = FlowProgress>) {
         self.waiting -= 1;

@@ -13,6 +13,7 @@ mod ahead;
 mod app_stack;
 mod app_stream;
 mod apps;
+mod changes;
 mod clock;
 mod connection;
 mod datagram_flow;
@@ -40,7 +41,9 @@ use crate::flow::{FlowCounts, FlowResult, Samples};
 use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
-use crate::{EndpointView, Outcome, RunError, View};
+use crate::agents::FlowObservation;
+use crate::change::Change;
+use crate::{ControlView, EndpointView, HopView, Outcome, RunError, View};
 use apps::AppUser;
 use clock::{Clock, NextEvent};
 use connection::Connection;
@@ -52,6 +55,7 @@ use dumbbell_core::cc::CcContext;
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
 use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
@@ -77,6 +81,8 @@ pub enum RunState {
     Paused,
     /// As many events have happened as were allowed.
     Busy,
+    /// An acknowledgement has reached a sender with the control `external`.
+    Acked,
     /// The run is over.
     Over,
 }
@@ -94,6 +100,33 @@ pub trait Run: Send {
 
     /// Returns the present state.
     fn view(&self) -> View;
+
+    /// Returns each hop as it is now.
+    fn view_hops(&self) -> Vec<HopView>;
+
+    /// Returns the congestion control of each TCP connection as it is now.
+    fn view_controls(&self) -> Vec<ControlView>;
+
+    /// Returns its configuration, with the changes so far.
+    fn config(&self) -> &RunConfig;
+
+    /// From now on it can be changed. It must not have begun, and delivers packets when they leave, on one thread.
+    fn allow_changes(&mut self);
+
+    /// Changes it at `now`, up to which everything has happened.
+    ///
+    /// # Errors
+    /// A change that this run cannot make.
+    fn change(&mut self, change: &Change, now: Instant) -> Result<(), ParamError>;
+
+    /// Whether [`Run::advance`] pauses at acknowledgements that reach senders with the control `external`.
+    fn stop_at_acks(&mut self, stops: bool);
+
+    /// Whether an acknowledgement has reached flow number `flow`, with the control `external`, since its agent was told.
+    fn has_acks(&self, flow: usize) -> bool;
+
+    /// Takes what the agent of listed flow number `flow` is told, if its control is `external`.
+    fn observe(&mut self, flow: usize) -> Option<FlowObservation>;
 
     /// Returns a copy that goes on as this run does, to the same bits.
     ///
@@ -142,6 +175,10 @@ pub struct Engine<N: Topology> {
     said: Vec<(u32, Reported)>,
     /// If several threads can run it.
     windows: Option<Box<Windows>>,
+    /// Whether it was built to be changed while it runs.
+    is_changeable: bool,
+    /// The loop pauses when an acknowledgement has reached a sender with the control `external`.
+    stops_at_acks: bool,
 }
 
 /// A run of `config` over the hop called `bottleneck` with this queue discipline and listener.
@@ -161,7 +198,7 @@ pub fn over_bottleneck<A: Aqm + Send + 'static>(config: Arc<RunConfig>, aqm: A, 
     Box::new(Engine::<SingleHop<A, (), false>>::new(config, aqm, ()))
 }
 
-impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Engine<SingleHop<A, L, AHEAD>> {
+impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> Engine<SingleHop<A, L, AHEAD>> {
     /// A run of `config` that has not begun, over `aqm`. Events at the bottleneck are reported to `listener` as well. `AHEAD`: packets are [delivered](ahead) as they are sent, where
     /// that is known.
     pub fn new(config: Arc<RunConfig>, aqm: A, listener: L) -> Self {
@@ -201,6 +238,8 @@ impl<N: Topology> Engine<N> {
             queue_over: false,
             said: Vec::new(),
             windows: None,
+            is_changeable: false,
+            stops_at_acks: false,
             classes,
             config,
         };
@@ -740,7 +779,9 @@ impl<N: ForkNet + 'static> Run for Engine<N> {
             return Ok(standing);
         }
         let events = self.windows.as_ref().map_or(events, |windows| events.min(windows.loop_events()));
-        let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
+        let watched = self.measures.trace.is_some()
+            || self.stops_at_acks
+            || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = RunState::Busy;
         while moment.events < events {
@@ -763,6 +804,11 @@ impl<N: ForkNet + 'static> Run for Engine<N> {
                     }
                     if self.measures.trace.is_some() {
                         self.trace(sender, moment.now);
+                    }
+                    if self.stops_at_acks && self.is_acked(sender) {
+                        moment.events += 1;
+                        standing = RunState::Acked;
+                        break;
                     }
                 }
             } else if timer_at.min(clock_at) > until {
@@ -792,6 +838,39 @@ impl<N: ForkNet + 'static> Run for Engine<N> {
 
     fn time(&self) -> Instant {
         self.now
+    }
+
+    fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    fn allow_changes(&mut self) {
+        self.is_changeable = true;
+        self.measures.together.expect_ends();
+    }
+
+    fn change(&mut self, change: &Change, now: Instant) -> Result<(), ParamError> {
+        self.make_change(change, now)
+    }
+
+    fn stop_at_acks(&mut self, stops: bool) {
+        self.stops_at_acks = stops;
+    }
+
+    fn has_acks(&self, flow: usize) -> bool {
+        self.is_acked(flow as u32)
+    }
+
+    fn observe(&mut self, flow: usize) -> Option<FlowObservation> {
+        self.observe_flow(flow)
+    }
+
+    fn view_hops(&self) -> Vec<HopView> {
+        Engine::view_hops(self)
+    }
+
+    fn view_controls(&self) -> Vec<ControlView> {
+        Engine::view_controls(self)
     }
 
     fn view(&self) -> View {

@@ -172,6 +172,19 @@ pub trait Aqm {
         false
     }
 
+    /// Names of the parameters that may change while it runs ([`Aqm::take_params`]).
+    fn changeable(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Takes the parameters of `fresh`, a discipline of the same kind that was just built, which differ in [changeable](Aqm::changeable) ones alone. The packets stay, above a
+    /// smaller limit too, and so does everything that was measured.
+    fn take_params(&mut self, _fresh: Self)
+    where
+        Self: Sized,
+    {
+    }
+
     /// Returns a copy with all packets, which goes on as the original does. A discipline that is `Clone` writes [`fork_by_clone!()`](crate::fork_by_clone).
     ///
     /// # Errors
@@ -296,6 +309,13 @@ macro_rules! aqms {
                     AnyAqm::Dyn(aqm) => aqm.fork(shared).map(AnyAqm::Dyn),
                 }
             }
+
+            fn take_params_of(&mut self, fresh: AnyAqm) {
+                match (self, fresh) {
+                    $( (AnyAqm::$variant(aqm), AnyAqm::$variant(fresh)) => aqm.take_params(fresh), )*
+                    _ => {}
+                }
+            }
         }
 
         /// Runs `$body` with `$aqm` bound to the concrete queue inside: one dispatch per run, none per packet.
@@ -383,6 +403,9 @@ impl Aqm for AnyAqm {
     }
     fn fork(&self, shared: &mut SharedCopies) -> Result<AnyAqm, CannotFork> {
         self.fork_any(shared)
+    }
+    fn take_params(&mut self, fresh: AnyAqm) {
+        self.take_params_of(fresh);
     }
 }
 

@@ -213,6 +213,7 @@ congestion_controls! {
     Ledbat: ledbat as Box,
     LedbatPp: ledbat_pp as Box,
     Constant: constant,
+    External: external,
     #[cfg(test)]
     Follow: follow,
 }

@@ -28,7 +28,7 @@ use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, Timestamps, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::{Duration, Instant};
+use crate::units::{Duration, Instant, Rate};
 use std::sync::Arc;
 
 /// Where the connection stands.
@@ -255,6 +255,17 @@ impl Sender {
             writes.fill(at);
             self.queue.wakes_at = self.queue.wakes_at.min(at);
         }
+    }
+
+    /// Lets an agent set window and pacing rate. What the connection may send then leaves at `at`, by [`Sender::on_timer`]. Returns whether the control is
+    /// [`external`](cc::external).
+    pub fn steer(&mut self, window: Option<u32>, rate: Option<Rate>, at: Instant) -> bool {
+        let AnyCc::External(control) = &mut self.cc else { return false };
+        control.steer(&mut self.conn, window, rate);
+        if self.phase == Phase::Established && !self.queue.stopped {
+            self.queue.wakes_at = self.queue.wakes_at.min(at);
+        }
+        true
     }
 
     /// Returns the writes of an application that writes piece by piece.

@@ -144,6 +144,31 @@ impl Clock {
         over
     }
 
+    /// A line is added behind the others, which is sampled when line `like` is.
+    pub fn add_line(&mut self, like: usize) {
+        let (lines, count) = (self.lines, self.lines + self.processes + 6);
+        let sample = self.times.get(1 + like);
+        for tree in [&mut self.times, &mut self.looks] {
+            let mut larger = MinTree::new(count + 1);
+            for index in 0..count {
+                larger.set(if index <= lines { index } else { index + 1 }, tree.get(index));
+            }
+            larger.set(1 + lines, sample);
+            *tree = larger;
+        }
+        self.lines += 1;
+    }
+
+    /// A change of rate that the configuration did not have has just taken its place in it, before those that come.
+    pub fn note_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Number of changes of rate so far.
+    pub fn count_changes(&self) -> usize {
+        self.changes
+    }
+
     /// A point of the series was taken at `now`: plans the next.
     pub fn took_point(&mut self, now: Instant) {
         let next = now.saturating_add(self.series_interval);

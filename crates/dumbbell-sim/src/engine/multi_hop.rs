@@ -14,12 +14,12 @@ use super::ack_log::{Acks, QueuedAck};
 use super::delay_lines::{DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
-use super::port::{BlockPool, Ingress};
+use super::port::Ingress;
 use super::topology::{backlog, ForkNet, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
-use crate::hop_log::HopLog;
-use crate::min_tree::{MinList, MinTree};
+use crate::hop_log::{Backlog, HopLog};
+use crate::min_tree::MinList;
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
@@ -30,7 +30,7 @@ use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
-use dumbbell_core::record::FlowCounters;
+use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::{Instant, Rate};
@@ -130,7 +130,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 2),
-            lines: DelayLines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
+            lines: DelayLines::new(lines, 0),
             hops,
             members: Vec::new(),
             held: Vec::new(),
@@ -570,6 +570,20 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         self.update_times(change.hop);
     }
 
+    fn take_params(&mut self, hop: usize, fresh: AnyAqm) {
+        self.hops[hop].hop.bottleneck.take_params(fresh);
+    }
+
+    fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool {
+        self.hops[hop].hop.set_loss(is_behind, stage, probability)
+    }
+
+    fn set_line(&mut self, slot: u32, line: u32) {
+        if let Some(member) = self.members.get_mut(slot as usize) {
+            member.line = line;
+        }
+    }
+
     fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant) {
         self.hops[hop].hop.bottleneck.set_shaper(rate, now);
         self.update_times(hop as u16);
@@ -600,6 +614,13 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
 
     fn bottleneck_mut(&mut self) -> &mut Bottleneck<AnyAqm, Acks<L>> {
         &mut self.hops[0].hop.bottleneck
+    }
+
+    fn hops(&self, tell: &mut dyn FnMut(&str, Backlog, &QueueCounters)) {
+        for one in &self.hops {
+            let Bottleneck { aqm, log, .. } = &one.hop.bottleneck;
+            tell(&one.name, backlog(aqm), &log.counters.queue);
+        }
     }
 
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {

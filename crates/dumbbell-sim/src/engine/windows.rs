@@ -257,7 +257,7 @@ impl Windows {
         self.shards = shards.map(|(part, first)| Shard::new(first, part, lines, crowded)).collect();
         self.sent.resize(self.shards.len());
         self.departed.resize(self.shards.len());
-        let DelayLines { all, times, pool } = lines;
+        let DelayLines { all, times, pool, .. } = lines;
         for (number, line) in all.iter_mut().enumerate() {
             let (mut last, mut tie) = (Instant::NEVER, 0);
             for ack in line.acks.drain() {
