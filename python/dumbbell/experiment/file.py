@@ -89,6 +89,19 @@ class Experiment:
     """Version of the engine that makes the runs; that of the simulator if empty."""
     plan_of: Callable[[Cell], str] | None = None
     """What the engine does with a cell, where that does not follow from its configuration alone: part of its key."""
+    given: tuple[dict[str, Any], tuple[tuple[str, Any], ...]] = ({}, ())
+    """The table of the file as it was read, and the settings on top of it."""
+
+    def with_settings(self, settings: Settings) -> "Experiment":
+        """Return the experiment with further settings on top of those that it has, checked; raises InputError."""
+        further = split_settings(settings)
+        if not further:
+            return self
+        table, before = self.given
+        names = {key for key, _ in further}
+        kept = [(key, value) for key, value in before if key not in names]
+        with places.place_errors(self.file):
+            return _parse_into(copy_value(table), self.file, [*kept, *further], self.files)
 
     @cached_property
     def _base(self) -> bytes:
@@ -420,14 +433,23 @@ def _parse_override(table: schema.Override, where: str, files: Files) -> _Overri
 def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = None) -> Experiment:
     """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
     try:
-        return _parse(copy_value(table), file, split_settings(settings))
+        return _parse_into(copy_value(table), file, split_settings(settings), Files(Path(file).parent))
+    except InputError as error:
+        raise error if error.file else error.move_into(file) from None
+
+
+def _parse_into(table: dict[str, Any], file: str, settings: list[tuple[str, Any]], files: Files) -> Experiment:
+    """Return the experiment of a table, which the experiment takes over; raises InputError."""
+    try:
+        return _parse(table, file, settings, files)
     except InputError as error:
         raise error if error.file else error.move_into(file) from None
     except RecursionError:
         raise Unreadable("its tables are nested too deeply", "a file with fewer levels", file=file) from None
 
 
-def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
+def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]], files: Files) -> Experiment:
+    given = (dict(table), tuple(settings))
     if not table and not settings:
         allowed = "an experiment, such as dumbbell list experiments names"
         raise Unreadable("this file is empty", allowed)
@@ -456,7 +478,6 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 raise error.move("--set", "") from None
     if "matrix" in plan.model_fields_set and not axes:
         found.append(Nothing("it has no key", "one key or more, each with its values", key="matrix"))
-    files = Files(Path(file).parent)
     overrides = [
         one
         for number, each in enumerate(plan.override)
@@ -478,7 +499,9 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             if axis := product.find_changed_axis(path):
                 both = f'{keys.format_path(path)} and the matrix\'s "{axis.text}"'
                 found.append(Conflict(both, "another key", key=f"override[{number}].set"))
-    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
+    experiment = Experiment(
+        file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files, given=given
+    )
     # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
     rest = experiment.find_faults(overrides=not (settings or found))
     found += [one for one in rest if not (wrong and isinstance(one, Missing | Nothing))]
