@@ -60,4 +60,3 @@ def run(
         failed = format_count(len(report.failed), "run")
         raise RuntimeError(f"{failed} failed; the first: {cell.matrix} seed {cell.seed}: {text}")
     return Results(stored.StoredResults(path, keys=keys, folder=folder), sweep=report)
-

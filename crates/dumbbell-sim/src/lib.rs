@@ -283,9 +283,17 @@ impl Sim {
     ///
     /// # Errors
     /// A broken invariant, what an algorithm from elsewhere did wrong, or cancellation.
-    pub fn run(mut self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+    pub fn run(self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+        self.run_unless(|| cancel.load(Ordering::Relaxed), progress)
+    }
+
+    /// [`Sim::run`], which `is_cancelled` stops: it is called several hundred times a second.
+    ///
+    /// # Errors
+    /// Those of [`Sim::run`].
+    pub fn run_unless(mut self, mut is_cancelled: impl FnMut() -> bool, progress: &AtomicU64) -> Result<Outcome, RunError> {
         while self.advance(Instant::NEVER, SLICE)? != RunState::Over {
-            if cancel.load(Ordering::Relaxed) {
+            if is_cancelled() {
                 return Err(RunError::Cancelled);
             }
             progress.store(self.run.time().min(self.end).0, Ordering::Relaxed);

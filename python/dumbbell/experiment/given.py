@@ -1,4 +1,4 @@
-"""Experiments as callers in Python give them: a file, the name of one that is shipped, a table, or one that is checked."""
+"""Experiments as programs in Python give them: files, names of shipped ones, tables, checked ones."""
 
 from collections.abc import Mapping
 from os import PathLike, fspath
@@ -11,14 +11,14 @@ from dumbbell.experiment.settings import Settings
 Given = str | bytes | PathLike[str] | Mapping[str, Any] | Experiment
 
 
-def read_given(experiment: Given, overrides: Settings = ()) -> Experiment:
-    """Return the experiment, checked, with `overrides`; raises InputError."""
+def read_given(experiment: Given, overrides: Settings = (), *, asks_engine: bool = True) -> Experiment:
+    """Return the experiment with `overrides`, checked as by `parse`; raises InputError."""
     match experiment:
         case Experiment():
-            return experiment.with_settings(overrides)
+            return experiment.with_settings(overrides, asks_engine=asks_engine)
         case Mapping():
-            return parse(dict(experiment), "experiment", overrides)
-    return load(decode_path(experiment), overrides)
+            return parse(dict(experiment), "experiment", overrides, asks_engine=asks_engine)
+    return load(decode_path(experiment), overrides, asks_engine=asks_engine)
 
 
 def decode_path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:

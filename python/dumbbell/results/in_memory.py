@@ -40,7 +40,9 @@ class RunsInMemory(RunSource):
         """Return all rows of a table."""
         if table not in self._frames:
             rows = pl.DataFrame(self._tables[table])
-            self._frames[table] = rows.select(pl.col(name).cast(_KINDS[kind]) for name, kind in self.columns[table].items())
+            self._frames[table] = rows.select(
+                pl.col(name).cast(_KINDS[kind]) for name, kind in self.columns[table].items()
+            )
         return self._frames[table]
 
     @cached_property

@@ -108,7 +108,11 @@ class ResultsFile(RunSource):
 
     def read(self, table: str, wanted: pl.DataFrame, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return the rows of a table that belong to the runs in `wanted`."""
-        listed = "t.*" if columns is None else ", ".join(["wanted.* EXCLUDE (row_of_wanted)", *(f't."{c}"' for c in columns)])
+        listed = (
+            "t.*"
+            if columns is None
+            else ", ".join(["wanted.* EXCLUDE (row_of_wanted)", *(f't."{c}"' for c in columns)])
+        )
         with self.open() as store:
             return store.read(
                 f"SELECT {listed} FROM {table} t JOIN wanted USING (key) ORDER BY row_of_wanted, t.rowid",
