@@ -33,6 +33,7 @@ mod packets;
 mod places;
 mod prototype;
 mod qlog;
+mod simulation;
 
 /// Puts the memory of thousands of flows into huge pages.
 #[global_allocator]
@@ -479,6 +480,8 @@ mod _native {
     use super::places::toml_places;
     #[pymodule_export]
     use super::qlog::run_qlog;
+    #[pymodule_export]
+    use super::simulation::{agent_columns, PyAgents, PySimulation};
     #[pymodule_export]
     use super::{
         check, columns, describe_plugin, engine_version, from_capture, gather, link_layer, link_rate, link_schedule,
