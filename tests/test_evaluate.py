@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,40 +24,12 @@ from dumbbell.evaluate.grade import judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, Seeds, list_suites, load_suite
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.results import StoredResults
 from dumbbell.results.store import TABLES
 from real_linux import needs_kernel
 
-# sections 5 to 7 of RFC 9743 that ask for something, with the beginnings of their titles
-SECTIONS = {
-    "5.1.1": "Protection against congestion collapse",
-    "5.1.2": "Protection against bufferbloat",
-    "5.1.3": "Protection against high packet loss",
-    "5.1.4": "Fairness within",
-    "5.1.5": "Short",
-    "5.2": "Mixed",
-    "5.2.1": "Existing general-purpose",
-    "5.2.2": "Real-time",
-    "5.2.3": "Short and long",
-    "5.3.1": "Differences",
-    "5.3.2": "Incremental deployment",
-    "6.1": "Paths with tail-drop",
-    "6.2": "Tunnel",
-    "6.3": "Wired",
-    "6.4": "Wireless",
-    "7.1": "Active queue management",
-    "7.2": "Operation with network circuit breakers",
-    "7.3": "Paths with varying delay",
-    "7.4": "Internet of Things",
-    "7.5": "Paths with high delay",
-    "7.6": "Misbehaving nodes",
-    "7.7": "Extreme packet reordering",
-    "7.8": "Transient events",
-    "7.9": "Sudden changes in the path",
-    "7.10": "Multipath transport",
-    "7.11": "Data centers",
-}
 SCENE = """\
 title = "One flow over a short queue"
 duration = "8s"
@@ -358,22 +331,12 @@ def test_errors_in_a_measure_name_it(small: Path, tmp_path: Path, query: str, sa
         evaluate(load_suite(str(small)), Candidate("reno", "reno"), tmp_path / "o.duckdb", quick=True, progress=False)
 
 
-# RFC 9743
-
-
-def test_every_section_of_rfc_9743_stands_in_the_suite() -> None:
-    suite = load_suite("rfc9743")
-    assert list(suite.paragraphs) == list(SECTIONS)
-    for name, beginning in SECTIONS.items():
-        assert suite.paragraphs[name].title.startswith(beginning)
+# the suites that come with dumbbell
 
 
 @pytest.mark.parametrize("name", list(list_suites()))
-def test_every_section_is_answered_or_says_why_not(name: str) -> None:
+def test_a_suite_uses_all_that_it_has(name: str) -> None:
     suite = load_suite(name)
-    answered = {section for one in suite.criteria for section in one.answers}
-    for section, paragraph in suite.paragraphs.items():
-        assert (section in answered) != bool(paragraph.author or paragraph.lacks), section
     assert [one.name for one in suite.used_scenes] == list(suite.scenes)
     assert {one.measure for one in suite.criteria if not one.judge} == set(suite.measures)
     used = " ".join(bar.text for one in suite.criteria for bar in one.bars)
@@ -527,6 +490,14 @@ class _Refusing(Simulator):
                 raise Unfit("it is too deep", "a shallow one", file=one.file, key="bottleneck.buffer")
         return []
 
+    @property
+    def format_plan(self) -> Callable[[Cell], str]:  # type: ignore[override]
+        def check_depth(cell: Cell) -> str:
+            assert cell.matrix["bottleneck.buffer"] != "8bdp", "there is no plan of what is refused"
+            return "shallow"
+
+        return check_depth
+
 
 def test_cells_that_an_engine_refuses_are_left_out_and_named(small: Path, tmp_path: Path) -> None:
     suite, out = load_suite(str(small)), tmp_path / "out.duckdb"
@@ -591,6 +562,9 @@ def test_a_cell_that_linux_ran_is_repeated_on_linux(small: Path, command: Comman
     [loss, marks] = json.loads(done.stdout)["criteria"]
     assert [cell["command"].endswith(" --engine linux") for cell in loss["cells"]] == [True]
     assert loss["cells"][0]["seeds"] == 2 and marks["grade"] == "does not apply"
+    assert command("plugin", "new", "control", "mine", "--language", "python").returncode == 0
+    refused = command("evaluate", "cc", "mine/mine.py", "--suite", small.name, "--engine", "linux")
+    assert refused.returncode == 2 and "--engine linux does not support plugins" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_figure_changes_if_its_intervals_are_apart(before: Any, now: Any, expe
     ],
 )
 def test_grades_and_figures_both_count(grades: tuple[str, str], figure: int, expected: int) -> None:
-    assert CellChange("c", "", grades, ("", ""), figure, "").direction == expected
+    assert CellChange("c", "", "", grades, ("", ""), figure, "").direction == expected
 
 
 @pytest.mark.usefixtures("small")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.cli.gate_options import Progress
+from dumbbell.cli.evaluate_options import Progress
 from dumbbell.errors import InputError
 from dumbbell.evaluate import evaluation_gate, verdict_report
 from dumbbell.evaluate import gate as gates
@@ -31,6 +32,7 @@ from dumbbell.evaluate.grade import (
 )
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace
 from dumbbell.evaluate.suite_file import EvaluationSuite, load_suite
+from dumbbell.experiment.plugins import trust
 
 BBR, RFC = load_suite("bbr"), load_suite("rfc9743")
 SUBJECT = Candidate("bbr3", "bbr3")
@@ -441,7 +443,9 @@ def test_a_bad_cell_of_a_scene_gets_all_of_its_worst_run(tmp_path: Path, command
 
 
 @pytest.mark.slow
-def test_a_plugin_that_crashes_is_worse_than_any_measure(tmp_path: Path, command: Command) -> None:
+def test_a_plugin_that_crashes_is_worse_than_any_measure(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_small(tmp_path / "small")
     plugin = tmp_path / "bad.py"
     plugin.write_text(PLUGIN)
@@ -450,13 +454,22 @@ def test_a_plugin_that_crashes_is_worse_than_any_measure(tmp_path: Path, command
     (criterion,) = json.loads(done.stdout)["criteria"]
     assert criterion["grade"] == CRASHED
     assert all("OSError: no disk" in cell["reason"] for cell in criterion["cells"])
+    # the command that repeats a cell trusts the folder of the plugin, and nothing else does
+    trusting, program, *words = shlex.split(criterion["cells"][0]["command"])
+    assert (trusting, program) == (f"DUMBBELL_TRUST={tmp_path}", "dumbbell")
+    monkeypatch.setattr(trust, "_here", set())  # as in another process
+    refused = command(*words, "-o", tmp_path / "again.duckdb")
+    assert refused.returncode == 2 and "needs you to trust bad.py" in refused.stderr
+    monkeypatch.setenv(*trusting.split("="))
+    again = command(*words, "-o", tmp_path / "again.duckdb")
+    assert again.returncode == 1 and "OSError: no disk" in again.stderr
 
 
 def test_progress_is_a_line_every_ten_seconds_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("dumbbell.cli.gate_options.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dumbbell.cli.evaluate_options.time.monotonic", lambda: now[0])
     progress = Progress()
     for done in range(1, 31):
         now[0] = float(done)

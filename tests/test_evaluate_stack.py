@@ -183,12 +183,12 @@ def test_bars_of_one_flow(criterion: str, subject: Flow, tcp: Flow, grade: str) 
 @pytest.mark.parametrize(
     ("ours", "of_tcp", "most", "least"),
     [
-        (0.5, 0.5, PASSES, PASSES),
-        (0.7, 0.5, PASSES, PASSES),
-        (0.8, 0.5, WORSE, PASSES),
-        (0.8, 0.75, NO_WORSE, PASSES),  # as TCP's CUBIC in its place
-        (0.2, 0.5, PASSES, WORSE),
-        (0.2, 0.25, PASSES, NO_WORSE),
+        (0.5, 0.5, NO_WORSE, NO_WORSE),
+        (0.7, 0.5, NO_WORSE, NO_WORSE),
+        (0.8, 0.5, WORSE, NO_WORSE),
+        (0.8, 0.75, NO_WORSE, NO_WORSE),  # as TCP's CUBIC in its place
+        (0.2, 0.5, NO_WORSE, WORSE),
+        (0.2, 0.25, NO_WORSE, NO_WORSE),
     ],
 )
 def test_a_share_is_held_against_that_of_cubic_in_its_place(ours: float, of_tcp: float, most: str, least: str) -> None:
@@ -206,7 +206,7 @@ def test_a_fair_share_of_little_is_no_sharing(case: str) -> None:
 
 def test_two_of_a_kind_share_whichever_has_more() -> None:
     even, tcp = [flow(10.0), flow(10.0)], [flow(9.5), flow(9.5)]
-    assert judge("with-itself", even, tcp) == PASSES
+    assert judge("with-itself", even, tcp) == NO_WORSE
     for one in ([flow(16.0), flow(4.0)], [flow(4.0), flow(16.0)]):
         assert judge("with-itself", one, tcp) == WORSE
 
@@ -488,6 +488,14 @@ def test_a_stack_is_needed_unless_criteria_are_listed(command: Command) -> None:
     assert said.returncode == 0 and "bbr-faster: " in said.stdout and "c4-alone" not in said.stdout
 
 
+@pytest.mark.parametrize("name", ["quinn-0.11.19", "window.so", "./none.so"])
+def test_a_stack_is_no_congestion_control(name: str, tmp_path: Path, command: Command) -> None:
+    built(tmp_path)
+    said = command("evaluate", "cc", name)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert ("no such file" if "none" in name else "dumbbell evaluate stack grades a stack") in said.stderr
+
+
 def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
     library = built(tmp_path)
     for line, said in [
@@ -549,16 +557,16 @@ def real(name: str) -> str:
 @pytest.mark.timeout(300)
 def test_a_known_regression_of_quinn_is_found(command: Command) -> None:
     new, old = real("quinn-0.11.19"), real("quinn-0.11.16")
-    status, report, messages = run_stack(command, new, "--against", old, "--only", "use,jitter", "--quick")
+    status, report, messages = run_stack(command, new, "--against", old, "--only", "use", "--place", "1Gbit 20ms")
     assert status == 1, messages
     cells = {where for (_, where), grade in list_grades(report).items() if grade == CLOSED}
-    assert cells and all(GAPS in one for one in report["gate"]["unexpected"] if "closed" in one)
+    assert cells == {"1Gbit 20ms"} and all(GAPS in one for one in report["gate"]["unexpected"] if "closed" in one)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_windows_of_its_own_keep_quinn_from_the_failure(command: Command) -> None:
-    line = [real("quinn-0.11.19"), "--only", "use", "--quick", "--window", "own"]
+    line = [real("quinn-0.11.19"), "--only", "use", "--place", "1Gbit 20ms", "--window", "own"]
     assert CLOSED not in list_grades(run_stack(command, *line)[1]).values()
 
 

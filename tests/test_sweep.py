@@ -11,7 +11,7 @@ import pytest
 from conftest import SMALL, parsed
 from dumbbell import _native, experiment
 from dumbbell.cli import run
-from dumbbell.engines import sim, sweep
+from dumbbell.engines import in_flight, sim, sweep
 from dumbbell.engines.base import Local
 from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
@@ -76,7 +76,7 @@ def test_what_has_ended_is_committed_while_the_last_runs_go_on(
 
 
 def test_short_runs_are_handed_over_together(short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "AHEAD", (2, 64, 1024))
+    monkeypatch.setattr(in_flight, "AHEAD", (2, 64, 1024))
     handed = counted(monkeypatch, sim.Threads, "begin")
     sweep.run([experiment.load(short)], tmp_path / "r.duckdb", jobs=1)
     assert sum(len(runs) for _, runs in handed) == 160

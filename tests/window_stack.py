@@ -26,10 +26,15 @@ FAULTS = {
 }
 
 
-def built(folder: Path, name: str = "window", fault: str = "") -> Path:
-    """Build the example under a name; skips the test without a C compiler."""
+def require_compiler() -> None:
+    """Skip the test without a C compiler."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
+
+
+def built(folder: Path, name: str = "window", fault: str = "") -> Path:
+    """Build the example under a name; skips the test without a C compiler."""
+    require_compiler()
     text = SOURCE
     before, after = FAULTS[fault]
     assert before in text and '1, "window"' in text

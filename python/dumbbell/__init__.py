@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dumbbell.experiment.file import Experiment, load, parse
     from dumbbell.experiment.plugins.trust import trust
     from dumbbell.notebook import Results
+    from dumbbell.simulating import simulate, simulate_many
 else:
     __getattr__ = import_lazily(
         __name__,
@@ -25,10 +26,24 @@ else:
             "open": "api",
             "parse": "experiment.file",
             "run": "api",
+            "simulate": "simulating",
+            "simulate_many": "simulating",
             "trust": "experiment.plugins.trust",
         },
     )
 
-__all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run", "trust"]
+__all__ = [
+    "Experiment",
+    "InputError",
+    "Results",
+    "engine_version",
+    "load",
+    "open",
+    "parse",
+    "run",
+    "simulate",
+    "simulate_many",
+    "trust",
+]
 
 __dir__ = list_public(__name__, __all__)

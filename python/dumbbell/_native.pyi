@@ -128,7 +128,7 @@ def link_schedule(content: bytes) -> str: ...
 def link_rate(schedule: str) -> int: ...
 def run(
     config: str,
-    cancel: Cancel,
+    cancel: Cancel | None = None,
     progress: Progress | None = None,
     plugins: dict[str, str | type] = ...,
     threads: int = 1,

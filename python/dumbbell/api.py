@@ -1,12 +1,11 @@
 """`dumbbell.run` and `dumbbell.open`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 from dumbbell.engines import find_engine, sweep
-from dumbbell.errors import Conflict, OutOfRange, WrongValue, quote_value
-from dumbbell.experiment.file import Experiment, load, parse
+from dumbbell.experiment.given import Given, decode_path, read_given
 from dumbbell.notebook import Results
 from dumbbell.results import results as stored
 from dumbbell.scratch import Scratch
@@ -19,11 +18,11 @@ def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  #
     They are those of the newest simulator that the file has runs of, or of another engine if it has none of that;
     `engine` asks for "sim", "linux" (all kernels), "linux:NAME", a version, or "all".
     """
-    return Results(_decode_path(path), engine=engine)
+    return Results(decode_path(path), engine=engine)
 
 
 def run(
-    experiment: str | bytes | PathLike[str] | Mapping[str, Any] | Experiment,
+    experiment: Given,
     overrides: Mapping[str, Any] | Sequence[str] = (),
     *,
     output: str | PathLike[str] | None = None,
@@ -43,28 +42,13 @@ def run(
     Raises InputError (a ValueError) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
     after keeping what is finished, on Ctrl-C.
     """
-    match experiment:
-        case Experiment():
-            if overrides:
-                raise Conflict(
-                    "overrides and a checked experiment", "overrides where it is read, in load or parse", command="run"
-                )
-            checked = experiment
-        case Mapping():
-            checked = parse(dict(experiment), "experiment", overrides)
-        case _:
-            checked = load(_decode_path(experiment), overrides)
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise OutOfRange(quote_value(jobs), "a number of runs at a time, 1 or more", command="run", key="jobs")
-    if cluster is not None and not isinstance(cluster, str):
-        raise WrongValue(
-            quote_value(cluster), "the address of a Dask scheduler, tcp://HOST:PORT", command="run", key="cluster"
-        )
+    checked = read_given(experiment, overrides)
+    sweep.check_workers(jobs, cluster, "run")
     folder = None
     if output is None:
         folder = Scratch()
         output = folder.path / "results.duckdb"
-    path = _decode_path(output)
+    path = decode_path(output)
     keys: list[str] = []
     other = find_engine(engine)
     other.prepare([checked])
@@ -76,12 +60,3 @@ def run(
         failed = format_count(len(report.failed), "run")
         raise RuntimeError(f"{failed} failed; the first: {cell.matrix} seed {cell.seed}: {text}")
     return Results(stored.StoredResults(path, keys=keys, folder=folder), sweep=report)
-
-
-def _decode_path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
-    """Return the name of a file as text; bytes are names as the system has them."""
-    try:
-        name = fspath(path)
-    except TypeError:
-        raise WrongValue(quote_value(path), "a file name or a path", key="file") from None
-    return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name

@@ -47,6 +47,8 @@ class Results(ResultTables):
         self._runs = stored.StoredResults(source, engine=engine) if isinstance(source, str | Path) else source
         self.sweep = sweep
         """What `dumbbell.run` did: how many runs were made, and how many were there already."""
+        self.item: int | None = None
+        """Of results of `dumbbell.simulate_many`, which of its experiments they are of, counted from 0."""
 
     def __len__(self) -> int:
         return len(self._runs)

@@ -2,6 +2,7 @@
 
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, Verdict};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
@@ -95,6 +96,26 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     taken: u64,
     /// Value of `taken` when it was last settled.
     settled: u64,
+}
+
+impl<L: Log + Fork> Fork for Listeners<L> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let listener = self.listener.fork(shared).map_err(|refused| refused.name_part(|| "a listener".to_owned()))?;
+        Ok(Listeners { counters: self.counters.clone(), listener })
+    }
+}
+
+impl<A: Aqm, L: Log + Fork> Fork for Bottleneck<A, L> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(Bottleneck {
+            aqm: self.aqm.fork(shared)?,
+            log: self.log.fork(shared)?,
+            following: self.following.clone(),
+            link: self.link.clone(),
+            coming: self.coming.clone(),
+            ..*self
+        })
+    }
 }
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
@@ -483,6 +504,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         if self.in_service.is_none() && self.next != Instant::NEVER {
             self.serve(now);
         }
+    }
+
+    /// The queue discipline takes the parameters of `fresh`, which was just built ([`Aqm::take_params`]).
+    pub fn take_params(&mut self, fresh: A) {
+        self.aqm.take_params(fresh);
+        self.passes = self.aqm.bypass_max_len();
     }
 
     /// The rate changes; what is on the wire goes on at the old one.

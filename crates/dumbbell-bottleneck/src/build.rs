@@ -76,7 +76,10 @@ pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
 }
 
 /// Builds the queue discipline of hop `hop`, 0 is the bottleneck.
-fn build_queue(config: &RunConfig, hop: usize) -> Result<AnyAqm, ParamError> {
+///
+/// # Errors
+/// A link without a rate whose queue has none.
+pub fn build_queue(config: &RunConfig, hop: usize) -> Result<AnyAqm, ParamError> {
     let (name, params, link, spec) = match hop.checked_sub(1).map(|other| &config.hops[other]) {
         None => (BOTTLENECK, &config.bottleneck, &config.link, &config.aqm),
         Some(other) => (other.name.as_str(), &other.params, &other.link, &other.aqm),

@@ -3,6 +3,7 @@
 use crate::Bottleneck;
 use dumbbell_config::{HopConfig, RunConfig};
 use dumbbell_core::aqm::Aqm;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::{Path, PathItem, Sink, StageSpec};
@@ -39,6 +40,7 @@ impl HopPart {
 }
 
 /// Propagation, and the packets on their way with the times at which they arrive.
+#[derive(Clone)]
 struct PropagationDelay {
     delay: Duration,
     /// The link adds a delay to that, which changes.
@@ -57,6 +59,18 @@ pub struct Hop<A: Aqm, L: Log> {
     is_open: bool,
     /// Whether a packet that comes to the hop comes to the queue, without a stage ahead of it.
     is_bare: bool,
+}
+
+impl<A: Aqm, L: Log + Fork> Fork for Hop<A, L> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(Hop {
+            bottleneck: self.bottleneck.fork(shared)?,
+            ahead: self.ahead.clone(),
+            behind: self.behind.clone(),
+            propagation: self.propagation.clone(),
+            ..*self
+        })
+    }
 }
 
 impl<A: Aqm, L: Log> Hop<A, L> {
@@ -148,6 +162,13 @@ impl<A: Aqm, L: Log> Hop<A, L> {
                 }
             }
         }
+    }
+
+    /// Stage number `stage` of those behind the link, or of those ahead of the queue, loses packets with this `probability` from now on. Returns whether it is one of
+    /// independent loss.
+    pub fn set_loss(&mut self, is_behind: bool, stage: usize, probability: f64) -> bool {
+        let path = if is_behind { &mut self.behind } else { &mut self.ahead };
+        path.as_mut().is_some_and(|path| path.set_loss(stage, probability))
     }
 
     /// Packets in the stages ahead of the queue.

@@ -3,6 +3,7 @@
 use dumbbell_core::app::{AppContext, AppSpec};
 use dumbbell_core::aqm::{Aqm, AqmSpec, DynAqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CcSpec, CongestionControl, DynCc};
+use dumbbell_core::fork::SharedCopies;
 use dumbbell_core::media::control::{ControlSpec, MediaControl};
 use dumbbell_core::param::{Factory, ParamError};
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
@@ -69,6 +70,12 @@ impl PluginFault {
     /// `what` happened.
     pub fn report(&self, what: impl FnOnce() -> String) {
         self.0.get_or_init(what);
+    }
+
+    /// Returns the place for faults of a copied run: those of one run do not end the other.
+    #[must_use]
+    pub fn fork(&self, shared: &mut SharedCopies) -> PluginFault {
+        PluginFault(shared.share(&self.0, OnceLock::clone))
     }
 
     /// Returns the message of the fault, if there is one.

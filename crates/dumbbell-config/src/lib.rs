@@ -15,7 +15,7 @@ pub use self::classes::{Class, ClassKind, Classes, MAX_CLASSES};
 use self::keys::{object, without_keys};
 use self::read::{read_all, read_app, read_flow, read_states, read_udp, read_web};
 use self::route::{read_hop, read_hops};
-pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
+pub use self::route::{read_rate_change, HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{
     AppParams, BottleneckParams, EcnEcho, FlowParams, HostSharing, RecordParams, RunParams, Shaper, UdpParams, WebParams,
 };

@@ -237,7 +237,11 @@ pub fn read_route(map: &Map<String, Value>, names: &[&str]) -> Result<Arc<Route>
     Ok(Arc::new(route))
 }
 
-fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
+/// Reads a change of rate, `{"at": ns, "rate": bit/s}`, at the bottleneck.
+///
+/// # Errors
+/// A key or value that cannot be.
+pub fn read_rate_change(value: &Value) -> Result<RateChange, ParamError> {
     let map = object(value, "[]")?;
     check_keys(map, &[], &["at", "rate"])?;
     Ok(RateChange { at: read_value(map, "at")?, rate: read_rate(map.get("rate").unwrap_or(&Value::Null), "rate")?, hop: 0 })

@@ -7,6 +7,7 @@ use dumbbell_core::traffic::{Arrivals, SizeSource};
 use dumbbell_core::units::{Instant, Rate};
 
 /// One process of arrivals.
+#[derive(Clone)]
 pub struct WebProcess {
     arrivals: Arrivals,
     sizes: SizeSource,

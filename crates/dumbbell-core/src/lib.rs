@@ -11,6 +11,7 @@ pub mod aqm;
 pub mod bufferbloat;
 pub mod buffers;
 pub mod cc;
+pub mod fork;
 pub mod hint;
 pub mod histogram;
 pub mod link;

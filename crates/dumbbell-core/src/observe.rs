@@ -5,6 +5,7 @@
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::SlowStartExit;
 use crate::cc::RateSample;
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::log::Log;
 use crate::packet::{FlowKey, Packet};
 use crate::reply::ReceiverReply;
@@ -183,6 +184,26 @@ pub trait Tap: Log {
     /// acknowledged since the last call. `tcp` is the sender, if it is one of TCP.
     #[inline]
     fn on_snapshot(&mut self, _flow: u32, _snapshot: &SenderSnapshot, _tcp: Option<&Sender>, _now: Instant) {}
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn Tap + Send)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn Tap + Send>, CannotFork> {
+        Err(CannotFork::default())
+    }
+}
+
+impl Fork for Box<dyn Tap + Send> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        (**self).fork(shared)
+    }
+}
+
+impl Fork for () {
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(())
+    }
 }
 
 /// Listens to nothing.

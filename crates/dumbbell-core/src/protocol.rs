@@ -2,6 +2,7 @@
 //!
 //! UDP (`engine/udp.rs` of the simulator) is one; a program adds others by `Builder::endpoint` there, and stacks of QUIC come from libraries.
 
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::observe::SenderSnapshot;
 use crate::packet::Ecn;
 use crate::units::{Duration, Instant, Rate};
@@ -78,6 +79,20 @@ pub trait ShaperControl: Send {
     /// Returns the rates that the shapers have from `now` on, those of responses and of requests; that of a way without a shaper is ignored. `propagation` is that
     /// of one way, and `carried` the bytes that each shaper has let leave so far.
     fn control(&mut self, now: Instant, propagation: Duration, carried: [u64; 2]) -> [Rate; 2];
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn ShaperControl)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn ShaperControl>, CannotFork> {
+        Err(CannotFork::default())
+    }
+}
+
+impl Fork for Box<dyn ShaperControl> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        (**self).fork(shared)
+    }
 }
 
 /// Both ends of a protocol, sender and receiver of one flow. Time never goes back between calls. What is random must come from the seed of
@@ -145,6 +160,20 @@ pub trait Protocol: Send {
     /// Why it closed the connection before its end, in one line.
     fn close_reason(&self) -> Option<&str> {
         None
+    }
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn Protocol)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn Protocol>, CannotFork> {
+        Err(CannotFork::default())
+    }
+}
+
+impl Fork for Box<dyn Protocol> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        (**self).fork(shared)
     }
 }
 

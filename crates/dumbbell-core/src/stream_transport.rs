@@ -4,6 +4,7 @@
 //! streams and learns what has arrived in them.
 
 use crate::app::StreamDirection;
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::protocol::Datagram;
 use crate::units::Instant;
 
@@ -58,4 +59,18 @@ pub trait StreamTransport: Send {
 
     /// Returns how many packets that it sent this way it took for lost, if it says so.
     fn count_lost(&self, way: StreamDirection) -> Option<u64>;
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn StreamTransport)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn StreamTransport>, CannotFork> {
+        Err(CannotFork::default())
+    }
+}
+
+impl Fork for Box<dyn StreamTransport> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        (**self).fork(shared)
+    }
 }

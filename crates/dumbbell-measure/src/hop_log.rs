@@ -91,7 +91,7 @@ impl HopCounts {
 }
 
 /// Tables of the hops.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct HopLog {
     rows: Vec<HopRow>,
     points: Vec<HopSeriesRow>,

@@ -26,7 +26,7 @@ pub struct QueueResult {
 }
 
 /// States of queue disciplines, point by point.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct StateSeries(pub Vec<QueueStatesRow>);
 
 impl StateSeries {
@@ -84,6 +84,7 @@ struct Before {
 }
 
 /// Everything measured so far.
+#[derive(Clone)]
 pub struct Measures {
     /// Results of listed endpoints, by number; empty until the first measured time is over.
     pub results: Vec<FlowResult>,

@@ -55,6 +55,7 @@ impl Common {
 }
 
 /// Follows the listed endpoints from the start of the last flow on.
+#[derive(Clone)]
 pub struct CommonTime {
     flows: usize,
     /// Flows that have not started.
@@ -101,6 +102,11 @@ impl CommonTime {
             convergence: None,
             convergence_cumulative: None,
         }
+    }
+
+    /// A flow may be ended by a change, which nobody knows of before: looks go on to the end of the run. What is measured stays the same.
+    pub fn expect_ends(&mut self) {
+        self.may_end = true;
     }
 
     /// A flow of `[[flows]]` started at `now`; `listed` is what has arrived of the listed endpoints.

@@ -2,6 +2,7 @@
 
 use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::Dequeue;
+use dumbbell_core::fork::SharedCopies;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, MarkReason};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Instant;
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 pub const MAX_LISTS: u32 = 1 << 16;
 
 /// A packet, and where it is.
+#[derive(Clone)]
 struct Entry {
     packet: Packet,
     /// Number of the packet, 0 if the place is free.
@@ -19,7 +21,7 @@ struct Entry {
 }
 
 /// Packets in one list.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct PacketList {
     ids: VecDeque<u64>,
     bytes: u64,
@@ -56,6 +58,19 @@ impl PacketTable {
             given: 0,
             arriving: 0,
             until: None,
+        }
+    }
+
+    /// Returns a copy for the copy of the discipline.
+    #[must_use]
+    pub fn fork(&self, shared: &mut SharedCopies) -> PacketTable {
+        PacketTable {
+            name: self.name.clone(),
+            fault: self.fault.fork(shared),
+            entries: self.entries.clone(),
+            free: self.free.clone(),
+            lists: self.lists.clone(),
+            ..*self
         }
     }
 

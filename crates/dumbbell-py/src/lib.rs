@@ -22,8 +22,8 @@ use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 mod arrow;
 #[cfg(target_os = "linux")]
@@ -33,6 +33,7 @@ mod packets;
 mod places;
 mod prototype;
 mod qlog;
+mod simulation;
 
 /// Puts the memory of thousands of flows into huge pages.
 #[global_allocator]
@@ -194,31 +195,60 @@ fn check(config: &str) -> PyResult<()> {
     dumbbell_sim::check(&parse(config)?).map_err(config_error)
 }
 
-/// Runs one canonical configuration without holding the GIL. `plugins` are the libraries, or classes in Python, that it calls plugins, by
+/// Time between two looks at Python's signals: Ctrl-C ends a run at once.
+const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
+
+/// Reads the configurations of `run`: the next one mostly differs in its seed alone.
+static READER: Mutex<Option<ConfigReader>> = Mutex::new(None);
+
+/// Reads a configuration without plugins.
+fn read_config(config: &str) -> std::result::Result<RunConfig, ParamError> {
+    match READER.try_lock() {
+        Ok(mut last) => last.get_or_insert_default().read(config),
+        Err(_) => ConfigReader::default().read(config),
+    }
+}
+
+/// Runs one canonical configuration without holding the GIL; without `cancel`, an exception of a signal's handler ends it and is raised. `plugins` are the libraries, or classes in Python, that it calls plugins, by
 /// the names that it has for them: they are loaded into this process. The run may use this number of `threads`; its results are the same with any.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration, RuntimeError if an invariant fails or a plugin cannot be
 /// loaded or does what it must not, Interrupted if cancelled.
 #[pyfunction]
-#[pyo3(signature = (config, cancel, progress=None, plugins=BTreeMap::new(), threads=1))]
+#[pyo3(signature = (config, cancel=None, progress=None, plugins=BTreeMap::new(), threads=1))]
 fn run(
     py: Python<'_>,
     config: &str,
-    cancel: &Cancel,
+    cancel: Option<&Cancel>,
     progress: Option<&Progress>,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
     threads: usize,
 ) -> PyResult<Result> {
-    let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let extensions = load_all(&plugins)?;
-    py.detach(|| simulate(config, extensions, threads, flag, &simulated))
+    let extensions = if plugins.is_empty() { None } else { Some(load_all(&plugins)?) };
+    py.detach(|| {
+        let sim = match extensions {
+            None => read_config(config).and_then(|read| Sim::on_threads(read, threads)),
+            Some(extensions) => Sim::builder(&parse(config)?).extensions(extensions).threads(threads).build(),
+        };
+        simulate(sim.map_err(config_error)?, cancel.map(|cancel| &*cancel.flag), &simulated)
+    })
 }
 
-fn simulate(config: &str, extensions: Extensions, threads: usize, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
-    let config = parse(config)?;
-    let sim = Sim::builder(&config).extensions(extensions).threads(threads).build().map_err(config_error)?;
-    sim.run(flag, simulated).map(Result::from).map_err(run_error)
+/// Runs a simulation until `flag` is set or, if there is none, until a handler of a signal raises an exception.
+fn simulate(sim: Sim, flag: Option<&AtomicBool>, simulated: &AtomicU64) -> PyResult<Result> {
+    let (mut looked, mut raised) = (Instant::now(), None);
+    let is_cancelled = || match flag {
+        Some(flag) => flag.load(Ordering::Relaxed),
+        None if looked.elapsed() < LOOK_AT_SIGNALS => false,
+        None => {
+            looked = Instant::now();
+            raised = Python::attach(|py| py.check_signals()).err();
+            raised.is_some()
+        }
+    };
+    let outcome = sim.run_unless(is_cancelled, simulated);
+    raised.map_or_else(|| outcome.map(Result::from).map_err(run_error), Err)
 }
 
 /// Runs configurations without plugins, one after the other, as `run` would, each on up to `threads`: short ones wait for no lock of Python's in between.
@@ -450,6 +480,8 @@ mod _native {
     use super::places::toml_places;
     #[pymodule_export]
     use super::qlog::run_qlog;
+    #[pymodule_export]
+    use super::simulation::{agent_columns, PyAgents, PySimulation};
     #[pymodule_export]
     use super::{
         check, columns, describe_plugin, engine_version, from_capture, gather, link_layer, link_rate, link_schedule,

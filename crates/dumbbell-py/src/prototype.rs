@@ -2,6 +2,7 @@
 
 use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext, STATES};
 use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet};
 use dumbbell_core::units::{Instant, Rate};
@@ -154,6 +155,16 @@ impl Instance {
         }
     }
 
+    /// Returns the copy that Python's copy.deepcopy makes of the instance.
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Instance, CannotFork> {
+        let copy = |object: &Py<PyAny>| {
+            Python::attach(|py| Ok(py.import("copy")?.call_method1("deepcopy", (object.bind(py),))?.unbind()))
+                .map_err(|error: PyErr| CannotFork::because(format!("copy.deepcopy: {error}")))
+        };
+        let object = self.object.as_ref().map(copy).transpose()?;
+        Ok(Instance { object, methods: self.methods.clone(), of: self.of.clone(), fault: self.fault.fork(shared) })
+    }
+
     fn wrong(&self, error: &PyErr) {
         let text = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         let line = line_of(error).map_or(String::new(), |line| format!(" (line {line})"));
@@ -249,6 +260,16 @@ impl PyQueue {
 }
 
 impl Aqm for PyQueue {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<PyQueue, CannotFork> {
+        let instance = self.instance.fork(shared)?;
+        let CallState { table, now, .. } = &*self.lock();
+        let kept = CallState { table: table.fork(shared), now: *now, later: DeferredLogCalls::default() };
+        let kept = Arc::new(Mutex::new(kept));
+        let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));
+        let host = host.map_err(|error| CannotFork::because(error.to_string()))?;
+        Ok(PyQueue { instance, host, kept, next: self.next })
+    }
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         if self.instance.has("flow_starts") {
             let FlowKey { src_host, dst_host, ports, dscp } = *key;

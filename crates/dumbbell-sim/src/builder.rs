@@ -33,12 +33,13 @@ pub struct Builder<'a> {
     listeners: Option<ListenerOfHop<'a>>,
     delivers_ahead: bool,
     threads: Threads,
+    is_changeable: bool,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
         let (extensions, threads) = (Extensions::default(), Threads::ONE);
-        Builder { config, extensions, listeners: None, delivers_ahead: delivers_ahead(), threads }
+        Builder { config, extensions, listeners: None, delivers_ahead: delivers_ahead(), threads, is_changeable: false }
     }
 
     /// All of these, instead of those so far.
@@ -111,6 +112,12 @@ impl<'a> Builder<'a> {
         Builder { delivers_ahead, ..self }
     }
 
+    /// The run may be changed while it is on its way ([`Sim::set`]). It delivers packets when they leave, on one thread, and is slower for that; what it measures is the same.
+    #[must_use]
+    pub fn changeable(self) -> Builder<'a> {
+        Builder { is_changeable: true, ..self }
+    }
+
     /// The run may use `count` threads. Its results are the same with any number. It uses them where that makes it faster: with many flows and thousands of packets in a base RTT through one
     /// queue and a serial link, without listeners, traces, short flows, datagrams, stages of paths, a limit of the memory of send buffers, or algorithms that a program
     /// brings along.
@@ -133,8 +140,13 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
-        let Builder { config, extensions, listeners, delivers_ahead, threads } = self;
+        let Builder { config, extensions, listeners, delivers_ahead, threads, is_changeable } = self;
         let config = RunConfig::read(config, &extensions)?;
+        if is_changeable {
+            let mut sim = build_run(config, listeners, extensions.fault, (false, Threads::ONE))?;
+            sim.allow_changes();
+            return Ok(sim);
+        }
         build_run(config, listeners, extensions.fault, (delivers_ahead, threads))
     }
 }

@@ -13,6 +13,7 @@ mod ahead;
 mod app_stack;
 mod app_stream;
 mod apps;
+mod changes;
 mod clock;
 mod connection;
 mod datagram_flow;
@@ -40,7 +41,9 @@ use crate::flow::{FlowCounts, FlowResult, Samples};
 use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
-use crate::{EndpointView, Outcome, RunError, View};
+use crate::agents::FlowObservation;
+use crate::change::Change;
+use crate::{ControlView, EndpointView, HopView, Outcome, RunError, View};
 use apps::AppUser;
 use clock::{Clock, NextEvent};
 use connection::Connection;
@@ -49,8 +52,10 @@ use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::cc::CcContext;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
 use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
@@ -63,7 +68,7 @@ use shapers::RunningControl;
 use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
-use topology::{backlog, LoopState, Topology};
+use topology::{backlog, ForkNet, LoopState, Topology};
 use transport::Transport;
 use udp::Udp;
 use windows::Limits;
@@ -76,6 +81,8 @@ pub enum RunState {
     Paused,
     /// As many events have happened as were allowed.
     Busy,
+    /// An acknowledgement has reached a sender with the control `external`.
+    Acked,
     /// The run is over.
     Over,
 }
@@ -94,6 +101,39 @@ pub trait Run: Send {
     /// Returns the present state.
     fn view(&self) -> View;
 
+    /// Returns each hop as it is now.
+    fn view_hops(&self) -> Vec<HopView>;
+
+    /// Returns the congestion control of each TCP connection as it is now.
+    fn view_controls(&self) -> Vec<ControlView>;
+
+    /// Returns its configuration, with the changes so far.
+    fn config(&self) -> &RunConfig;
+
+    /// From now on it can be changed. It must not have begun, and delivers packets when they leave, on one thread.
+    fn allow_changes(&mut self);
+
+    /// Changes it at `now`, up to which everything has happened.
+    ///
+    /// # Errors
+    /// A change that this run cannot make.
+    fn change(&mut self, change: &Change, now: Instant) -> Result<(), ParamError>;
+
+    /// Whether [`Run::advance`] pauses at acknowledgements that reach senders with the control `external`.
+    fn stop_at_acks(&mut self, stops: bool);
+
+    /// Whether an acknowledgement has reached flow number `flow`, with the control `external`, since its agent was told.
+    fn has_acks(&self, flow: usize) -> bool;
+
+    /// Takes what the agent of listed flow number `flow` is told, if its control is `external`.
+    fn observe(&mut self, flow: usize) -> Option<FlowObservation>;
+
+    /// Returns a copy that goes on as this run does, to the same bits.
+    ///
+    /// # Errors
+    /// A part that cannot be copied.
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Run>, CannotFork>;
+
     /// Returns the measurements; the run must be over.
     ///
     /// # Errors
@@ -102,6 +142,7 @@ pub trait Run: Send {
 }
 
 /// A process of short flows, and what its flows have in common.
+#[derive(Clone)]
 struct Web {
     process: WebProcess,
     class: u16,
@@ -134,10 +175,14 @@ pub struct Engine<N: Topology> {
     said: Vec<(u32, Reported)>,
     /// If several threads can run it.
     windows: Option<Box<Windows>>,
+    /// Whether it was built to be changed while it runs.
+    is_changeable: bool,
+    /// The loop pauses when an acknowledgement has reached a sender with the control `external`.
+    stops_at_acks: bool,
 }
 
 /// A run of `config` over the hop called `bottleneck` with this queue discipline and listener.
-pub fn over_tapped_bottleneck<L: Tap + Send + 'static>(config: Arc<RunConfig>, aqm: AnyAqm, listener: L) -> Box<dyn Run> {
+pub fn over_tapped_bottleneck<L: Tap + Fork + Send + 'static>(config: Arc<RunConfig>, aqm: AnyAqm, listener: L) -> Box<dyn Run> {
     Box::new(Engine::<SingleHop<AnyAqm, L, false>>::new(config, aqm, listener))
 }
 
@@ -153,7 +198,7 @@ pub fn over_bottleneck<A: Aqm + Send + 'static>(config: Arc<RunConfig>, aqm: A, 
     Box::new(Engine::<SingleHop<A, (), false>>::new(config, aqm, ()))
 }
 
-impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Engine<SingleHop<A, L, AHEAD>> {
+impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> Engine<SingleHop<A, L, AHEAD>> {
     /// A run of `config` that has not begun, over `aqm`. Events at the bottleneck are reported to `listener` as well. `AHEAD`: packets are [delivered](ahead) as they are sent, where
     /// that is known.
     pub fn new(config: Arc<RunConfig>, aqm: A, listener: L) -> Self {
@@ -193,6 +238,8 @@ impl<N: Topology> Engine<N> {
             queue_over: false,
             said: Vec::new(),
             windows: None,
+            is_changeable: false,
+            stops_at_acks: false,
             classes,
             config,
         };
@@ -206,6 +253,23 @@ impl<N: Topology> Engine<N> {
             engine.clock.set(NextEvent::Arrival(index), first);
         }
         engine
+    }
+
+    /// Names the part of an endpoint that a program may have brought along, with its place in the run.
+    fn name_ends(&self, endpoint: &Endpoint) -> String {
+        let (number, flows) = (endpoint.number as usize, &self.config.flows);
+        match (endpoint.origin, flows.get(number)) {
+            (Origin::App { app }, _) => self.name_app(app as usize),
+            (Origin::Listed, Some(flow)) => match &*flow.transport {
+                TransportSpec::Tcp(cc) => format!("flow {number}: the congestion control {}", cc.name()),
+                TransportSpec::Stack(stack) => format!("flow {number}: the endpoint {}", stack.name()),
+            },
+            (Origin::Listed, None) => {
+                let name = self.config.udp.get(number - flows.len()).and_then(|udp| udp.protocol.as_ref());
+                format!("flow {number}: the endpoint {}", name.map_or("udp", |protocol| protocol.name()))
+            }
+            _ => format!("flow {number}: the congestion control"),
+        }
     }
 
     /// Returns the run on `threads`, for which windows are useful.
@@ -691,13 +755,36 @@ impl<N: Topology> Engine<N> {
     }
 }
 
-impl<N: Topology> Run for Engine<N> {
+impl<N: ForkNet> Engine<N> {
+    /// Returns a copy of the run. The parts that refuse to be copied are asked by [`Fork`].
+    fn copy(&self, shared: &mut SharedCopies) -> Result<Engine<N>, CannotFork> {
+        Ok(Engine {
+            config: Arc::clone(&self.config),
+            classes: self.classes.clone(),
+            host: Arc::clone(&self.host),
+            net: self.net.fork_net(&self.config, shared)?,
+            arena: self.arena.fork(shared, |endpoint| self.name_ends(endpoint))?,
+            clock: self.clock.clone(),
+            webs: self.webs.clone(),
+            apps: self.copy_apps(shared)?,
+            controls: self.controls.fork(shared)?,
+            measures: self.measures.clone(),
+            said: self.said.clone(),
+            windows: self.windows.clone(),
+            ..*self
+        })
+    }
+}
+
+impl<N: ForkNet + 'static> Run for Engine<N> {
     fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         if let Some(standing) = self.advance_windows(until)? {
             return Ok(standing);
         }
         let events = self.windows.as_ref().map_or(events, |windows| events.min(windows.loop_events()));
-        let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
+        let watched = self.measures.trace.is_some()
+            || self.stops_at_acks
+            || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = RunState::Busy;
         while moment.events < events {
@@ -720,6 +807,11 @@ impl<N: Topology> Run for Engine<N> {
                     }
                     if self.measures.trace.is_some() {
                         self.trace(sender, moment.now);
+                    }
+                    if self.stops_at_acks && self.is_acked(sender) {
+                        moment.events += 1;
+                        standing = RunState::Acked;
+                        break;
                     }
                 }
             } else if timer_at.min(clock_at) > until {
@@ -751,6 +843,39 @@ impl<N: Topology> Run for Engine<N> {
         self.now
     }
 
+    fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    fn allow_changes(&mut self) {
+        self.is_changeable = true;
+        self.measures.together.expect_ends();
+    }
+
+    fn change(&mut self, change: &Change, now: Instant) -> Result<(), ParamError> {
+        self.make_change(change, now)
+    }
+
+    fn stop_at_acks(&mut self, stops: bool) {
+        self.stops_at_acks = stops;
+    }
+
+    fn has_acks(&self, flow: usize) -> bool {
+        self.is_acked(flow as u32)
+    }
+
+    fn observe(&mut self, flow: usize) -> Option<FlowObservation> {
+        self.observe_flow(flow)
+    }
+
+    fn view_hops(&self) -> Vec<HopView> {
+        Engine::view_hops(self)
+    }
+
+    fn view_controls(&self) -> Vec<ControlView> {
+        Engine::view_controls(self)
+    }
+
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
             let SeriesView { payload, sender, .. } = endpoint.transport.series_view();
@@ -766,6 +891,10 @@ impl<N: Topology> Run for Engine<N> {
             queue: log.counters.queue,
             endpoints: there.map(view).collect(),
         }
+    }
+
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Run>, CannotFork> {
+        Ok(Box::new(self.copy(shared)?))
     }
 
     fn finish(mut self: Box<Self>) -> Result<Outcome, RunError> {

@@ -2,17 +2,25 @@
 //!
 //! [`run`] takes a run's configuration and gives its measures; equal configurations give equal bits.
 
+pub mod agents;
 mod builder;
+mod change;
 mod engine;
+pub mod events;
 pub mod huge_pages;
 mod min_tree;
 mod reader;
 
 pub use builder::{Builder, Listener};
+pub use change::{Change, StagePlace};
 pub use dumbbell_bottleneck::{check, check_with};
 use dumbbell_config as config;
 use dumbbell_config::RunConfig;
 pub use dumbbell_config::{extensions, registry};
+use dumbbell_core::cc::conn::CaState;
+use dumbbell_core::cc::Model;
+use dumbbell_core::fork::SharedCopies;
+pub use dumbbell_core::fork::{CannotFork, Fork};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
 use dumbbell_core::record::QueueCounters;
@@ -57,6 +65,34 @@ pub struct EndpointView {
     pub payload: u64,
     /// State of its sender; all 0 for UDP.
     pub sender: SenderState,
+}
+
+/// A hop, looked at while a run is paused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HopView {
+    /// Name of the hop.
+    pub name: String,
+    /// Packets in its queue.
+    pub packets: u64,
+    /// Bytes of these packets.
+    pub bytes: u64,
+    /// Counters since the start.
+    pub counters: QueueCounters,
+    /// State of its queue discipline, by the names of [`aqm::STATES`](dumbbell_core::aqm::STATES).
+    pub states: Vec<(&'static str, f64)>,
+}
+
+/// The congestion control of a TCP connection, looked at while a run is paused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControlView {
+    /// Number of the flow in the run.
+    pub number: u32,
+    /// State of the congestion machine.
+    pub ca_state: CaState,
+    /// Pacing rate of the payload, bytes per second, if it is paced.
+    pub pacing_rate: Option<u64>,
+    /// Its model of the path, if it has one.
+    pub model: Option<Model>,
 }
 
 /// A run, looked at while it is paused.
@@ -131,6 +167,10 @@ impl Sim {
         Sim { run, end, reached: Instant::ZERO, over: false, fault }
     }
 
+    fn allow_changes(&mut self) {
+        self.run.allow_changes();
+    }
+
     /// Lets everything happen until `until`, that instant included. Returns whether the run is over.
     ///
     /// # Errors
@@ -147,10 +187,66 @@ impl Sim {
         }
         let standing = standing?;
         self.over = standing == RunState::Over;
-        if standing == RunState::Paused {
-            self.reached = self.reached.max(until);
+        match standing {
+            RunState::Paused => self.reached = self.reached.max(until),
+            RunState::Acked => self.reached = self.reached.max(self.run.time()),
+            RunState::Busy | RunState::Over => {}
         }
         Ok(standing)
+    }
+
+    /// Lets everything happen until an acknowledgement has reached a sender with the control [`external`](dumbbell_core::cc::external), or until `until`. Returns whether
+    /// one has.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn step_to_ack(&mut self, until: Instant) -> Result<bool, RunError> {
+        self.run.stop_at_acks(true);
+        let mut last = Ok(RunState::Busy);
+        while matches!(last, Ok(RunState::Busy)) && !self.over {
+            last = self.advance(until, SLICE);
+        }
+        self.run.stop_at_acks(false);
+        last.map(|standing| standing == RunState::Acked)
+    }
+
+    /// Whether the run is over.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Returns the configuration, with the changes so far.
+    pub fn config(&self) -> &RunConfig {
+        self.run.config()
+    }
+
+    /// Changes the run, which [may change](Builder::changeable), at the time that it has reached.
+    ///
+    /// # Errors
+    /// A change that the run cannot make.
+    pub fn change(&mut self, change: &Change) -> Result<(), ParamError> {
+        if self.over {
+            return Err(ParamError::new("change", "a run that is over", "a run that goes on"));
+        }
+        self.run.change(change, self.reached)
+    }
+
+    /// Changes what `key`, a key as in an experiment file, stands for to `value`, canonical JSON ([`Change::read`]).
+    ///
+    /// # Errors
+    /// A key that cannot change, or a value that it cannot have.
+    pub fn set(&mut self, key: &str, value: &Value) -> Result<(), ParamError> {
+        let change = Change::read(self.run.config(), key, value, self.reached)?;
+        self.change(&change).map_err(|error| ParamError { key: key.to_owned(), ..error })
+    }
+
+    fn has_acks(&self, flow: usize) -> bool {
+        self.run.has_acks(flow)
+    }
+
+    /// Takes what the agent of flow number `flow` is told, if its control is [`external`](dumbbell_core::cc::external).
+    pub fn observe(&mut self, flow: usize) -> Option<agents::FlowObservation> {
+        self.run.observe(flow)
     }
 
     /// How far the run has come.
@@ -163,13 +259,41 @@ impl Sim {
         self.run.view()
     }
 
+    /// Returns each hop as it is now: the bottleneck, then the others.
+    pub fn view_hops(&self) -> Vec<HopView> {
+        self.run.view_hops()
+    }
+
+    /// Returns the congestion control of each TCP connection as it is now.
+    pub fn view_controls(&self) -> Vec<ControlView> {
+        self.run.view_controls()
+    }
+
+    /// Returns a copy that goes on as this run does, to the same bits, whatever happens to the other.
+    ///
+    /// # Errors
+    /// A part that a program brought along, or a listener, that cannot be copied.
+    pub fn fork(&self) -> Result<Sim, CannotFork> {
+        let mut shared = SharedCopies::default();
+        let (run, fault) = (self.run.fork(&mut shared)?, self.fault.fork(&mut shared));
+        Ok(Sim { run, fault, ..*self })
+    }
+
     /// Goes on to the end, unless `cancel` stops it, and returns what was measured. `progress` holds the simulated nanoseconds so far.
     ///
     /// # Errors
     /// A broken invariant, what an algorithm from elsewhere did wrong, or cancellation.
-    pub fn run(mut self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+    pub fn run(self, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+        self.run_unless(|| cancel.load(Ordering::Relaxed), progress)
+    }
+
+    /// [`Sim::run`], which `is_cancelled` stops: it is called several hundred times a second.
+    ///
+    /// # Errors
+    /// Those of [`Sim::run`].
+    pub fn run_unless(mut self, mut is_cancelled: impl FnMut() -> bool, progress: &AtomicU64) -> Result<Outcome, RunError> {
         while self.advance(Instant::NEVER, SLICE)? != RunState::Over {
-            if cancel.load(Ordering::Relaxed) {
+            if is_cancelled() {
                 return Err(RunError::Cancelled);
             }
             progress.store(self.run.time().min(self.end).0, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 """The command `dumbbell`.
 
 `program` starts and ends the process, `commands` is the table of commands, and every command has a file of its name.
-`results_files`, `run_options` and `gate_options` hold what several commands share.
+`results_files`, `run_options` and `evaluate_options` hold what several commands share.
 """
 
 from typing import TYPE_CHECKING

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.cli import gate_options
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions, Keep, list_criteria
+from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
+from dumbbell.cli.evaluate_history import find_bad_commit, judge_history
+from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName
 from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.evaluate_stack import stack
 from dumbbell.cli.evaluate_trace import parse_rate, parse_rtt, trace
-from dumbbell.cli.gate_options import Progress
-from dumbbell.cli.status import INTERRUPTED
+from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
 
 if TYPE_CHECKING:
@@ -28,259 +29,33 @@ if TYPE_CHECKING:
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
+_NOT_A_STACK = "a congestion control alone; dumbbell evaluate stack grades a stack"
 _ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
-
-Name = Annotated[str, Option("--suite", metavar="NAME", help="A suite that comes with dumbbell, or a folder of yours.")]
-Quick = Annotated[bool, Option("--quick", help="Run a part of the cells with fewer seeds, in a minute or two.")]
-Only = Annotated[
-    list[str] | None, Option("--only", metavar="ID[,ID]", help="Judge only these criteria, or sections such as 5.2.1.")
-]
-Output = Annotated[
-    str, Option("-o", "--output", metavar="NAME", help="Write NAME.duckdb and NAME.html; runs in it are not repeated.")
-]
-Jobs = Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")]
-Engine = Annotated[
-    str, Option("--engine", metavar="ENGINE", help="sim, linux or linux:NAME; cells that it cannot run are left out.")
-]
-Form = Annotated[
-    Literal["text", "markdown", "json"],
-    Option("--format", help="markdown: for an appendix of a draft; json: every cell with all its numbers."),
-]
-Fail = Annotated[Literal["worse", "fails"], Option("--fail", help="The grade from which on the exit status is 1.")]
-Rates = Annotated[
-    list[str] | None, Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated.")
-]
-Rtts = Annotated[
-    list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
-]
-Bars = Annotated[str | None, Option("--bars", metavar="FILE", help="Judge by these bars (TOML), by criterion.")]
-Against = Annotated[
-    str | None,
-    Option("--against", metavar="JSON|NAME", help="Show what changed from an earlier report, or from another subject."),
-]
 Paths = tuple[tuple[int, ...], tuple[int, ...]]
-Listed = Annotated[bool, Option("--list", help="List the criteria of the suite with their sections, and exit.")]
-
-
-_EXIT = """Every scene also runs with the yardsticks in its place: the same cells, the same seeds. Cells whose grade is
-    not sure get more seeds.
-
-    Exit status: 0 no criterion has grade --fail or worse, 1 one has, 2 bad input, 3 nothing could be judged.
-    """
-
-
-@evaluate.command()
-def cc(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="CONTROL", help="A congestion control, a plugin's file, or a table of TOML."),
-    ] = None,
-    suite: Name = "rfc9743",
-    quick: Quick = False,
-    only: Only = None,
-    rate: Rates = None,
-    rtt: Rtts = None,
-    output: Output = "evaluation",
-    jobs: Jobs = None,
-    engine: Engine = "sim",
-    form: Form = "text",
-    fail: Fail = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    bars: Bars = None,
-    against: Against = None,
-    listed: Listed = False,
-) -> None:
-    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    paths = _parse_paths(rate, rtt)
-    others = _Others(bars, against, engine)
-    _evaluate("cc", name, suite, only, gating, others, paths, listed=listed, quick=quick, output=output, jobs=jobs)
-
-
-@evaluate.command()
-def aqm(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="QUEUE", help="A queue discipline, a plugin's file, or a table of TOML."),
-    ] = None,
-    suite: Name = "rfc7928",
-    quick: Quick = False,
-    only: Only = None,
-    output: Output = "evaluation",
-    jobs: Jobs = None,
-    engine: Engine = "sim",
-    form: Form = "text",
-    fail: Fail = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    bars: Bars = None,
-    against: Against = None,
-    listed: Listed = False,
-) -> None:
-    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    others = _Others(bars, against, engine)
-    _evaluate("aqm", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
-
-
-@evaluate.command()
-def media(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="CONTROL", help="A congestion control of media, such as nada, or a table of TOML."),
-    ] = None,
-    suite: Name = "rfc8867",
-    quick: Quick = False,
-    only: Only = None,
-    output: Output = "evaluation",
-    jobs: Jobs = None,
-    engine: Engine = "sim",
-    form: Form = "text",
-    fail: Fail = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    bars: Bars = None,
-    against: Against = None,
-    listed: Listed = False,
-) -> None:
-    gating = GateOptions(form, fail, known, baseline, junit, github, keep)
-    others = _Others(bars, against, engine)
-    _evaluate("media", name, suite, only, gating, others, listed=listed, quick=quick, output=output, jobs=jobs)
-
-
-cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
-evaluate.command("results")(judge_results)
-
-
-evaluate.command()(stack)
-evaluate.command()(trace)
-
-
-def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:
-    command = "evaluate cc"
-    return tuple(parse_rate(one, command) for one in rates or []), tuple(parse_rtt(one, command) for one in rtts or [])
-
-
-def _read_subject(text: str | None, kind: str) -> Candidate:
-    """Return what an experiment file says of the subject; InputError if it is nothing that can be there."""
-    from dumbbell.errors import Missing
-    from dumbbell.evaluate.plan import Candidate
-    from dumbbell.experiment.plugins import trust
-    from dumbbell.experiment.settings import parse_setting
-
-    command, argument = f"evaluate {kind}", _ARGUMENTS[kind]
-    if not text:
-        raise Missing("a name of dumbbell list, or the file of a plugin", command=command, key=argument)
-    value: Any = parse_setting(f"subject={text}")[1]
-    if isinstance(value, str) and Path(value).is_file():
-        value = {"plugin": value}
-    if isinstance(value, dict) and isinstance(value.get("plugin"), str):
-        path = Path(value["plugin"]).expanduser().absolute()
-        trust.trust(path.parent)  # who names it here wants its code to be run
-        value = value | {"plugin": str(path)}
-    if not isinstance(value, str | dict):
-        raise WrongValue(quote_value(text), "a name, a plugin's file or a table", command=command, key=argument)
-    _check_subject(value, kind, command)
-    return Candidate(text, value)
-
-
-def _check_subject(value: Any, kind: str, command: str) -> None:
-    """Raise InputError if an experiment cannot have this subject."""
-    from dumbbell.experiment.file import parse
-    from dumbbell.experiment.matrix import parse_path, set_path
-
-    places = {"cc": "flows[0].cc", "aqm": "bottleneck.aqm", "media": "app[0].kind.control"}
-    table: dict[str, Any] = {
-        "duration": "1s",
-        "bottleneck": {"rate": "1Mbit", "aqm": "pfifo"},
-        "flows": [{"cc": "cubic", "base_rtt": "10ms"}],
-        "app": [{"kind": {"name": "video", "source": "statistical"}, "base_rtt": "10ms"}],
-    }
-    place = places[kind]
-    set_path(table, parse_path(place), value)
-    try:
-        parse(table, "subject")
-    except InputError as error:
-        key = error.key.removeprefix(place).removeprefix(".name").removeprefix(".")
-        raise error.move(command, f"{_ARGUMENTS[kind]}{': ' * bool(key)}{key}") from None
-
-
-def _evaluate(
-    kind: str,
-    name: str | None,
-    suite_name: str,
-    only: list[str] | None,
-    gating: GateOptions,
-    others: _Others,
-    paths: Paths = ((), ()),
-    *,
-    listed: bool,
-    quick: bool,
-    output: str,
-    jobs: int | None,
-) -> None:
-    from dumbbell.evaluate.judging import EvaluationChoice
-    from dumbbell.evaluate.suite_file import KINDS, load_suite
-
-    command = f"evaluate {kind}"
-    gating.check(command)
-    others.check(gating, command)
-    suite = load_suite(suite_name).select([one for names in only or [] for one in names.split(",")])
-    if kind not in suite.kinds:
-        allowed = f"a suite that evaluates {KINDS[kind]}"
-        raise WrongValue(quote_value(suite_name), allowed, command=command, option="--suite")
-    if any(paths) and not suite.grid.rates:
-        raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
-    if listed:
-        gating.refuse_with_list(
-            command,
-            rate=paths[0],
-            rtt=paths[1],
-            jobs=jobs,
-            bars=others.bars,
-            against=others.against,
-            engine=others.engine != "sim",
-        )
-        print(list_criteria(suite, markdown=gating.form == "markdown"))
-        return
-    suite = others.replace_bars(suite)
-    subject = _read_subject(name, kind)
-    other = others.read_subject(kind)
-    results = f"{output}.duckdb"
-    choice = EvaluationChoice(quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
-    if other is not None:
-        before = _carry_out(suite, other, results, choice, jobs, others.engine)
-        earlier: str | None = f"{output}-against.json"
-        _write_report(before, str(earlier), command)
-    else:
-        earlier = others.against
-    gating = gating if earlier is None else replace(gating, baseline=earlier)
-    gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
-    found = _carry_out(suite, subject, results, choice, jobs, others.engine)
-    compared = None if earlier is None else _compare(found, earlier, str(others.against))
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    gate.finish(found, page=f"{output}.html", results=results, command=command, commands=line, compared=compared)
 
 
 @dataclass(frozen=True)
-class _Others:
-    """Options that put others in the place of the suite's bars, or next to the subject."""
+class OtherOptions:
+    """Options that put others in the place of the suite's bars and engine, or next to the subject."""
 
-    bars: str | None
-    against: str | None
-    engine: str
+    bars: Annotated[str | None, Option("--bars", metavar="FILE", help="Judge by these bars (TOML), by criterion.")] = (
+        None
+    )
+    against: Annotated[
+        str | None,
+        Option(
+            "--against", metavar="JSON|NAME", help="Show what changed from an earlier report, or from another subject."
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        Option("--engine", metavar="ENGINE", help="sim, linux or linux:NAME; cells that it cannot run are left out."),
+    ] = "sim"
 
     def check(self, gating: GateOptions, command: str) -> None:
+        """Refuse what cannot be together. Raises InputError."""
         for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
             if value and self.against:
                 raise Conflict(f"--against and {name}", "one of them", command=command)
@@ -311,16 +86,191 @@ class _Others:
             raise error.move_into(f"evaluate {kind}", "--against: ") from None
 
 
-def _carry_out(
-    suite: EvaluationSuite, subject: Candidate, results: str, choice: EvaluationChoice, jobs: int | None, engine: str
-) -> Evaluation:
-    from dumbbell.evaluate.judging import carry_out
+_EXIT = """Every scene also runs with the yardsticks in its place: the same cells, the same seeds. Cells whose grade is
+    not sure get more seeds.
 
-    progress = Progress("runs" if suite.used_scenes else "paths")
-    found: Evaluation = carry_out(suite, subject, results, choice, jobs=jobs, progress=progress)
-    if found.interrupted:
-        print(f"interrupted: {results} keeps the finished runs; the same command continues", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED)
+    Exit status: 0 no criterion has grade --fail or worse, 1 one has, 2 bad input, 3 nothing could be judged.
+    """
+
+
+@evaluate.command()
+@expand_options
+def cc(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="CONTROL", help="A congestion control, a plugin's file, or a table of TOML."),
+    ] = None,
+    suite: SuiteName = "rfc9743",
+    run: RunOptions,
+    rate: Annotated[
+        list[str] | None,
+        Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated."),
+    ] = None,
+    rtt: Annotated[
+        list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
+    ] = None,
+    gating: GateOptions,
+    others: OtherOptions,
+    listed: Listed = False,
+) -> None:
+    _evaluate("cc", name, suite, run, gating, others, _parse_paths(rate, rtt), listed=listed)
+
+
+@evaluate.command()
+@expand_options
+def aqm(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="QUEUE", help="A queue discipline, a plugin's file, or a table of TOML."),
+    ] = None,
+    suite: SuiteName = "rfc7928",
+    run: RunOptions,
+    gating: GateOptions,
+    others: OtherOptions,
+    listed: Listed = False,
+) -> None:
+    _evaluate("aqm", name, suite, run, gating, others, listed=listed)
+
+
+@evaluate.command()
+@expand_options
+def media(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="CONTROL", help="A congestion control of media, such as nada, or a table of TOML."),
+    ] = None,
+    suite: SuiteName = "rfc8867",
+    run: RunOptions,
+    gating: GateOptions,
+    others: OtherOptions,
+    listed: Listed = False,
+) -> None:
+    _evaluate("media", name, suite, run, gating, others, listed=listed)
+
+
+cc.__doc__ = aqm.__doc__ = media.__doc__ = _EXIT
+evaluate.command("results")(judge_results)
+
+
+evaluate.command()(stack)
+evaluate.command()(trace)
+evaluate.command("history")(judge_history)
+evaluate.command("bisect")(find_bad_commit)
+
+
+def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:
+    command = "evaluate cc"
+    return tuple(parse_rate(one, command) for one in rates or []), tuple(parse_rtt(one, command) for one in rtts or [])
+
+
+def _read_subject(text: str | None, kind: str) -> Candidate:
+    """Return what an experiment file says of the subject; InputError if it is nothing that can be there."""
+    from dumbbell.errors import Missing
+    from dumbbell.evaluate.plan import Candidate
+    from dumbbell.experiment.plugins import trust
+    from dumbbell.experiment.plugins.built import STACKS
+    from dumbbell.experiment.settings import parse_setting
+
+    command, argument = f"evaluate {kind}", _ARGUMENTS[kind]
+    if not text:
+        raise Missing("a name of dumbbell list, or the file of a plugin", command=command, key=argument)
+    value: Any = parse_setting(f"subject={text}")[1]
+    if isinstance(value, str) and (Path(value).is_file() or "/" in value or value.endswith((".so", ".dylib", ".py"))):
+        value = {"plugin": value}
+    if kind == "cc" and isinstance(value, str) and value.partition("-")[0] in STACKS:
+        raise WrongValue(quote_value(text), _NOT_A_STACK, command=command, key=argument)
+    if isinstance(value, dict) and isinstance(value.get("plugin"), str):
+        path = Path(value["plugin"]).expanduser().absolute()
+        trust.trust(path.parent)  # who names it here wants its code to be run
+        value = value | {"plugin": str(path)}
+    if not isinstance(value, str | dict):
+        raise WrongValue(quote_value(text), "a name, a plugin's file or a table", command=command, key=argument)
+    _check_subject(value, kind, command)
+    return Candidate(text, value)
+
+
+def _check_subject(value: Any, kind: str, command: str) -> None:
+    """Raise InputError if an experiment cannot have this subject."""
+    from dumbbell.experiment import plugins
+    from dumbbell.experiment.file import parse
+    from dumbbell.experiment.matrix import parse_path, set_path
+
+    places = {"cc": "flows[0].cc", "aqm": "bottleneck.aqm", "media": "app[0].kind.control"}
+    table: dict[str, Any] = {
+        "duration": "1s",
+        "bottleneck": {"rate": "1Mbit", "aqm": "pfifo"},
+        "flows": [{"cc": "cubic", "base_rtt": "10ms"}],
+        "app": [{"kind": {"name": "video", "source": "statistical"}, "base_rtt": "10ms"}],
+    }
+    place = places[kind]
+    set_path(table, parse_path(place), value)
+    try:
+        cell = parse(table, "subject").make_cell(0)
+    except InputError as error:
+        key = error.key.removeprefix(place).removeprefix(".name").removeprefix(".")
+        raise error.move(command, f"{_ARGUMENTS[kind]}{': ' * bool(key)}{key}") from None
+    digest = cell.groups["flows"][0]["cc"].get("plugin")
+    if digest is not None and plugins.get_known(digest).kind == "stack":
+        raise WrongValue(quote_value(value["plugin"]), _NOT_A_STACK, command=command, key=_ARGUMENTS[kind])
+
+
+def _evaluate(
+    kind: str,
+    name: str | None,
+    suite_name: str,
+    run: RunOptions,
+    gating: GateOptions,
+    others: OtherOptions,
+    paths: Paths = ((), ()),
+    *,
+    listed: bool,
+) -> None:
+    from dumbbell.evaluate.judging import EvaluationChoice
+
+    command = f"evaluate {kind}"
+    gating.check(command)
+    others.check(gating, command)
+    suite = run.load_suite(suite_name, kind, command)
+    if any(paths) and not suite.grid.rates:
+        raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
+    if listed:
+        gating.refuse_with_list(
+            command,
+            rate=paths[0],
+            rtt=paths[1],
+            jobs=run.jobs,
+            bars=others.bars,
+            against=others.against,
+            engine=others.engine != "sim",
+        )
+        print(list_criteria(suite, markdown=gating.form == "markdown"))
+        return
+    suite = others.replace_bars(suite)
+    subject = _read_subject(name, kind)
+    other = others.read_subject(kind)
+    choice = EvaluationChoice(run.quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
+    if other is not None:
+        before = _carry_out(suite, other, run, choice, others.engine)
+        earlier: str | None = f"{run.output}-against.json"
+        _write_report(before, str(earlier), command)
+    else:
+        earlier = others.against
+    gating = gating if earlier is None else replace(gating, baseline=earlier)
+    gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
+    found = _carry_out(suite, subject, run, choice, others.engine)
+    compared = None if earlier is None else _compare(found, earlier, str(others.against))
+    line = shlex.join(["dumbbell", *sys.argv[1:]])
+    page = f"{run.output}.html"
+    gate.finish(found, page=page, results=run.results, command=command, commands=line, compared=compared)
+
+
+def _carry_out(
+    suite: EvaluationSuite, subject: Candidate, run: RunOptions, choice: EvaluationChoice, engine: str
+) -> Evaluation:
+    found = run.carry_out(suite, subject, choice)
     if choice.engine is not None:
         again = {place: f"{line} --engine {shlex.quote(engine)}" for place, line in found.plan.commands.items()}
         found.plan.commands.update(again)
@@ -335,9 +285,10 @@ def _write_report(found: Evaluation, path: str, command: str) -> None:
 
 
 def _compare(found: Evaluation, earlier: str, name: str) -> EvaluationComparison:
-    from dumbbell.evaluate.comparison import compare_evaluations, read_cells
+    from dumbbell.evaluate.comparison import compare_reports
+    from dumbbell.evaluate.verdict_report import to_json
 
-    return compare_evaluations(found, read_cells(Path(earlier)), name)
+    return compare_reports(json.loads(to_json(found)), json.loads(Path(earlier).read_text(encoding="utf-8")), name)
 
 
 def _list_names(kind: str, subject: Candidate) -> list[str] | None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Option
 
-from dumbbell.cli.gate_options import check_report_options, join_lines, write_junit
-from dumbbell.errors import Conflict
+from dumbbell.cli.evaluate_options import GateOptions
 from dumbbell.words import format_count
-from dumbbell.writing import make_folder, write_text
+from dumbbell.writing import write_text
 
 if TYPE_CHECKING:
     from dumbbell.evaluate.comparison import EvaluationComparison
@@ -23,45 +21,6 @@ if TYPE_CHECKING:
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
     from dumbbell.experiment.cell import Cell
-
-Keep = Annotated[
-    str | None,
-    Option("--keep", metavar="DIR", help="Write experiment, qlog, packets and figure of each bad cell to this folder."),
-]
-
-
-@dataclass(frozen=True)
-class GateOptions:
-    """Options of an evaluation for continuous integration."""
-
-    form: str
-    fail: str = "worse"
-    known: str | None = None
-    baseline: str | None = None
-    junit: str | None = None
-    github: bool = False
-    keep: str | None = None
-
-    def check(self, command: str) -> None:
-        """Refuse what cannot be, before anything runs. Raises InputError."""
-        check_report_options(
-            form=self.form,
-            known=self.known,
-            baseline=self.baseline,
-            junit=self.junit,
-            github=self.github,
-            command=command,
-        )
-        if self.keep is not None:
-            make_folder(self.keep, "a folder to write to", command=command, option="--keep")
-
-    def refuse_with_list(self, command: str, **others: object) -> None:
-        """Raise Conflict for an option that does nothing with --list; `others` are further ones by their names."""
-        given: dict[str, object] = {"format": self.form == "json", "known": self.known, "baseline": self.baseline}
-        given |= {"junit": self.junit, "github": self.github, "keep": self.keep} | others
-        for name, value in given.items():
-            if value:
-                raise Conflict(f"--list and --{name}", "--list with --suite and --only alone", command=command)
 
 
 class EvaluationGate:
@@ -132,12 +91,14 @@ class EvaluationGate:
         if options.form == "json":
             print(verdict_report.to_json(found, **others))
         else:
-            print(join_lines([verdict_report.format_report(found, markdown=options.form == "markdown"), *lines]))
+            report_lines = [verdict_report.format_report(found, markdown=options.form == "markdown"), *lines]
+            print("\n".join(report_lines).rstrip("\n"))
         print(f"The page: {page}", file=sys.stderr)
         if options.keep is not None:
             _keep(found, options.keep, results)
         if options.junit is not None:
-            write_junit(options.junit, gates.format_junit(report, gate, self._of), command)
+            text = gates.format_junit(report, gate, self._of)
+            write_text(Path(options.junit), text, "a file to write to", command=command, option="--junit")
         if options.github:
             print("\n".join(gates.list_annotations(report, gate, self._of)))
         if status := evaluation_gate.find_gated_status(found, report, gate, options.fail):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from dumbbell.cli import results_files as options
+from dumbbell.cli.evaluate_options import split_names
 from dumbbell.cli.status import FAILED
 from dumbbell.errors import Missing
 
@@ -50,7 +51,7 @@ def judge_results(
     from dumbbell.evaluate.statement_file import load_statements
 
     names = suite or _find_suites(files, engine)
-    chosen = [one for text in only or [] for one in text.split(",")]
+    chosen = split_names(only)
     grades = []
     for name in names:
         wanted = load_statements(name).select(chosen)

@@ -5,37 +5,52 @@ from __future__ import annotations
 import shlex
 import sys
 import tomllib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.cli import gate_options
-from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions, Keep, list_criteria
-from dumbbell.cli.gate_options import Progress, refuse_together
-from dumbbell.cli.status import INTERRUPTED
+from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
+from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName, refuse_together
+from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import InputError, Missing, WrongValue, quote_value
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
 Option = typer.Option
 _COMMAND = "evaluate stack"
 WINDOW, _OWN = "64MB", "own"
-# windows of flow control that hold more than a path: what the receiver allows, and what the sender keeps
-_WINDOWS = {"receive_window": 1, "stream_receive_window": 1, "send_window": 8}
 
 
+@dataclass(frozen=True)
+class StackOptions:
+    """Options of what of a stack is judged, and where."""
+
+    cc: Annotated[
+        str | None, Option("--cc", metavar="NAME", help="Congestion control of the stack. By default, its own default.")
+    ] = None
+    window: Annotated[
+        str, Option("--window", metavar="SIZE", help=f"Windows of flow control, or {_OWN} for the stack's own.")
+    ] = WINDOW
+    set_: Annotated[
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set a parameter of the stack. May be repeated.")
+    ] = None
+    place: Annotated[
+        list[str] | None,
+        Option("--place", metavar="PLACE", help="Judge only this place of the scenes. May be repeated."),
+    ] = None
+
+
+@expand_options
 def stack(
+    *,
     name: Annotated[
         str | None, typer.Argument(metavar="STACK", help="A stack of dumbbell stack list, or the file of one.")
     ] = None,
-    cc: Annotated[
-        str | None, Option("--cc", metavar="NAME", help="Congestion control of the stack. By default, its own default.")
-    ] = None,
+    options: StackOptions,
     against: Annotated[
         str | None, Option("--against", metavar="OTHER", help="Another stack: only what is worse than it counts.")
     ] = None,
@@ -43,90 +58,51 @@ def stack(
         str | None,
         Option("--against-cc", metavar="NAME", help="Congestion control of OTHER. By default, that of --cc."),
     ] = None,
-    window: Annotated[
-        str, Option("--window", metavar="SIZE", help=f"Windows of flow control, or {_OWN} for the stack's own.")
-    ] = WINDOW,
-    set_: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Set a parameter of the stack. May be repeated.")
-    ] = None,
-    suite: Annotated[
-        str, Option("--suite", metavar="NAME", help="A suite that comes with dumbbell, or a folder of yours.")
-    ] = "stack",
-    quick: Annotated[bool, Option("--quick", help="Run a part of the cells with fewer seeds.")] = False,
-    only: Annotated[
-        list[str] | None, Option("--only", metavar="ID[,ID]", help="Judge only these criteria, or groups such as c4.")
-    ] = None,
-    place: Annotated[
-        list[str] | None,
-        Option("--place", metavar="PLACE", help="Judge only this place of the scenes. May be repeated."),
-    ] = None,
-    output: Annotated[
-        str, Option("-o", "--output", metavar="NAME", help="Write NAME.duckdb and NAME.html; runs are not repeated.")
-    ] = "evaluation",
-    jobs: Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")] = None,
-    form: gate_options.Format = "text",
-    fail: Annotated[
-        Literal["worse", "fails"], Option("--fail", help="The grade from which on the exit status is 1.")
-    ] = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
-    keep: Keep = None,
-    listed: Annotated[
-        bool, Option("--list", help="List the criteria of the suite with their groups, and exit.")
-    ] = False,
+    suite: SuiteName = "stack",
+    run: RunOptions,
+    gating: GateOptions,
+    listed: Listed = False,
 ) -> None:
     """TCP's CUBIC runs in the stack's place. A bar that Linux's control of the same family misses, too, does not count.
 
     Exit status: 0 no criterion has grade --fail or worse, 1 one has (with --against: NAME is worse than OTHER), 2 bad
     input, 3 nothing could be judged.
     """
-    from dumbbell.evaluate.judging import EvaluationChoice, carry_out
-    from dumbbell.evaluate.suite_file import load_suite
+    from dumbbell.evaluate.judging import EvaluationChoice
 
-    options = GateOptions(form, fail, known, baseline, junit, github, keep)
-    options.check(_COMMAND)
+    gating.check(_COMMAND)
     refuse_together(
-        (("--against", against), ("--known", known)),
-        (("--against", against), ("--baseline", baseline)),
+        (("--against", against), ("--known", gating.known)),
+        (("--against", against), ("--baseline", gating.baseline)),
         command=_COMMAND,
     )
-    chosen = load_suite(suite).select([one for names in only or [] for one in names.split(",")])
-    if "stack" not in chosen.kinds:
-        raise WrongValue(quote_value(suite), "a suite that evaluates a QUIC stack", command=_COMMAND, option="--suite")
+    chosen = run.load_suite(suite, "stack", _COMMAND)
     if listed:
-        options.refuse_with_list(_COMMAND, cc=cc, against=against, place=place, jobs=jobs)
-        print(list_criteria(chosen, markdown=form == "markdown"))
+        gating.refuse_with_list(_COMMAND, cc=options.cc, against=against, place=options.place, jobs=run.jobs)
+        print(list_criteria(chosen, markdown=gating.form == "markdown"))
         return
     if not name:
         raise Missing("a stack of dumbbell stack list, or the file of one", command=_COMMAND, key="STACK")
     if against_cc is not None and against is None:
         raise Missing("the stack whose control --against-cc is", command=_COMMAND, option="--against")
-    subject, control = _select_subject(name, cc, window, set_ or [])
-    chosen = _select_criteria(chosen, control)
-    gate = EvaluationGate(chosen, subject, _list_known_names(_resolve_path(name)) if known else None, options)
+    subject, control = select_subject(name, options)
+    chosen = select_criteria(chosen, control)
+    gate = EvaluationGate(chosen, subject, _list_known_names(_resolve_path(name)) if gating.known else None, gating)
     other = None
     if against is not None:
-        other, _ = _select_subject(against, against_cc or control or None, window, set_ or [], "--against-cc")
+        of_other = replace(options, cc=against_cc or control or None)
+        other, _ = select_subject(against, of_other, "--against-cc")
         if other.name == subject.name:
             raise WrongValue(quote_value(against), f"another stack than {name}", command=_COMMAND, option="--against")
-    choice = EvaluationChoice(quick, keep=keep is not None, places=tuple(place or ()))
-    results = f"{output}.duckdb"
-
-    def evaluate_one(one: Candidate) -> Evaluation:
-        found = carry_out(chosen, one, results, choice, jobs=jobs, progress=Progress("runs"))
-        if found.interrupted:
-            print(f"interrupted: {results} keeps the finished runs; the same command continues", file=sys.stderr)
-            raise typer.Exit(INTERRUPTED)
-        return found
-
-    found, theirs = evaluate_one(subject), evaluate_one(other) if other is not None else None
+    choice = EvaluationChoice(run.quick, keep=gating.keep is not None, places=tuple(options.place or ()))
+    found = run.carry_out(chosen, subject, choice)
+    theirs = run.carry_out(chosen, other, choice) if other is not None else None
     line = shlex.join(["dumbbell", *sys.argv[1:]])
-    gate.finish(found, page=f"{output}.html", results=results, command=_COMMAND, commands=line, other=theirs)
+    page = f"{run.output}.html"
+    gate.finish(found, page=page, results=run.results, command=_COMMAND, commands=line, other=theirs)
 
 
-def _select_criteria(suite: EvaluationSuite, control: str) -> EvaluationSuite:
+def select_criteria(suite: EvaluationSuite, control: str) -> EvaluationSuite:
     """Return a suite with the criteria alone that are about a control. Raises InputError if there is none."""
     kept = tuple(one for one in suite.criteria if control.startswith(one.only))
     if not kept:
@@ -138,9 +114,7 @@ def _select_criteria(suite: EvaluationSuite, control: str) -> EvaluationSuite:
     )
 
 
-def _select_subject(
-    name: str, control: str | None, window: str, settings: list[str], option: str = "--cc"
-) -> tuple[Candidate, str]:
+def select_subject(name: str, options: StackOptions, option: str = "--cc") -> tuple[Candidate, str]:
     """Return a stack with its windows and parameters, and its control; `option` names that. Raises InputError."""
     from dumbbell.evaluate import stack_subject
     from dumbbell.experiment.plugins import trust
@@ -149,16 +123,13 @@ def _select_subject(
     if name.startswith("/"):
         trust.trust(Path(name).parent)  # who names it here wants its code to be run
     try:
-        known = stack_subject.list_parameters(name)
+        stack_subject.list_parameters(name)
     except InputError as error:
         raise error.move(_COMMAND, "") from None
-    keys: dict[str, Any] = {}
-    if window != _OWN:
-        size = _parse_size(window)
-        keys = {key: f"{size * many}B" for key, many in _WINDOWS.items() if key in known}
-    keys |= dict(_parse_setting(one) for one in settings)
+    window = None if options.window == _OWN else _parse_size(options.window)
+    settings = dict(_parse_setting(one) for one in options.set_ or [])
     try:
-        return stack_subject.make_subject(name, control, keys)
+        return stack_subject.make_subject(name, options.cc, settings, window)
     except InputError as error:
         inner = error.key.partition(".stack.")[2]
         raise error.move(_COMMAND, f"--set: {inner}" if inner else option) from None

@@ -7,12 +7,13 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.cli import gate_options
-from dumbbell.cli.evaluate_gate import EvaluationGate, GateOptions
+from dumbbell.cli.evaluate_gate import EvaluationGate
+from dumbbell.cli.evaluate_options import GateOptions, SuiteName, split_names
+from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import InputError, OutOfRange, UnknownName, WrongValue, quote_value
 from dumbbell.writing import make_folder
 
@@ -25,11 +26,11 @@ _COMMAND = "evaluate trace"
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 
 
+@expand_options
 def trace(
+    *,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A qlog file.")],
-    suite: Annotated[
-        str, Option("--suite", metavar="NAME", help="A suite with judges of traces, or a folder of yours.")
-    ] = "bbr",
+    suite: SuiteName = "bbr",
     only: Annotated[
         list[str] | None, Option("--only", metavar="ID[,ID]", help="Judge only these criteria, or sections such as 18.")
     ] = None,
@@ -45,14 +46,7 @@ def trace(
         Option("--state", metavar="THEIRS=OURS", help="Which state of BBR a state of the file is; - ignores it."),
     ] = None,
     output: Annotated[str, Option("-o", "--output", metavar="NAME", help="Write NAME.html.")] = "evaluation",
-    form: gate_options.Format = "text",
-    fail: Annotated[
-        Literal["worse", "fails"], Option("--fail", help="The grade from which on the exit status is 1.")
-    ] = "worse",
-    known: gate_options.Known = None,
-    baseline: gate_options.Baseline = None,
-    junit: gate_options.Junit = None,
-    github: gate_options.Github = False,
+    gating: GateOptions,
     drawings: Annotated[
         str | None,
         Option("--figures", metavar="DIR", help="Draw the whole file, and what of it each criterion that fails saw."),
@@ -67,9 +61,8 @@ def trace(
     from dumbbell.evaluate.judging import judge_trace
     from dumbbell.evaluate.suite_file import load_suite
 
-    options = GateOptions(form, fail, known, baseline, junit, github)
-    options.check(_COMMAND)
-    found_suite = load_suite(suite).select([one for names in only or [] for one in names.split(",")])
+    gating.check(_COMMAND)
+    found_suite = load_suite(suite).select(split_names(only))
     if "trace" not in found_suite.kinds:
         raise WrongValue(quote_value(suite), "a suite with judges of traces", command=_COMMAND, option="--suite")
     described = judge.TraceDescription(
@@ -85,7 +78,7 @@ def trace(
     found, judged = judge_trace(found_suite, Path(file), described, words, chosen=bool(only))
     if drawings is not None:
         _draw(judged, Path(file), drawings)
-    gate = EvaluationGate(found_suite, found.subject, None, options)
+    gate = EvaluationGate(found_suite, found.subject, None, gating)
     gate.finish(
         found, page=f"{output}.html", results="", command=_COMMAND, commands=shlex.join(["dumbbell", *sys.argv[1:]])
     )

@@ -9,7 +9,7 @@ import typer
 
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell.cli.commands import CommandGroup
-from dumbbell.cli.gate_options import Progress
+from dumbbell.cli.evaluate_options import Progress
 from dumbbell.errors import Failed, InputError, Unreadable, escape_line
 from dumbbell.experiment.plugins import process, project, trust
 from dumbbell.words import format_count

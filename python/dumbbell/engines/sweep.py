@@ -3,34 +3,28 @@
 import contextlib
 import heapq
 import itertools
-import queue
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from dumbbell import _native
-from dumbbell.engines.base import Ended, Engine, Run, Workers, prepare_experiments
+from dumbbell.engines.base import Engine, Workers, prepare_experiments
 from dumbbell.engines.estimate import estimate_missing
+from dumbbell.engines.in_flight import LOOK_S, WINDOW, RunsInFlight
 from dumbbell.engines.progress import Bar, ProgressTold
 from dumbbell.engines.sim import Simulator
-from dumbbell.errors import InputError, escape_line
+from dumbbell.errors import InputError, OutOfRange, WrongValue, escape_line, quote_value
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.processes import count_cores
 from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Alike, Store
 
-WINDOW = 4096  # runs that are put in order, longest first
 LOOKED_UP = (256, 2048)  # runs that are looked for in the store at once: at first, and at most
-AHEAD_S = 1.0  # work in flight for each core: short runs go on while finished ones are taken and committed
-AHEAD = (2, 16, 1024)  # runs in flight for each core: at least, before any has ended, at most
-TOGETHER = 32  # parts of what is in flight for a core, each handed over at once: one run, unless they are short
-LOOK_S = 0.05  # between looks at what has ended: to take short runs one by one would cost more than they do
 COMMIT_EVERY_S = 2.0
 LAST = 2048  # runs that are worth a commit of their own, which costs as much as 500 of them, while the last ones go on
 _FIRST_S = 0.1  # before the first run starts, for finding the longest
@@ -95,14 +89,6 @@ def _select_missing(
         yield from missing
 
 
-def _collect_ended(future: Future[list[Ended]], runs: int) -> list[Ended]:
-    """Return how each of the runs that were begun together has ended."""
-    if future.cancelled():
-        return [_native.Interrupted()] * runs
-    error = future.exception()
-    return future.result() if error is None else [error] * runs
-
-
 @contextlib.contextmanager
 def _handle_signals(report: SweepReport) -> Iterator[None]:
     """Note the first Ctrl-C or request to terminate, where this is the main thread; the second is raised."""
@@ -124,7 +110,17 @@ def _handle_signals(report: SweepReport) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _open_workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:
+def check_workers(jobs: object, cluster: object, command: str) -> None:
+    """Raise InputError, said of `command`, if `jobs` is not a number of cores, or `cluster` not an address."""
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        raise OutOfRange(quote_value(jobs), "a number of runs at a time, 1 or more", command=command, key="jobs")
+    if cluster is not None and not isinstance(cluster, str):
+        allowed = "the address of a Dask scheduler, tcp://HOST:PORT"
+        raise WrongValue(quote_value(cluster), allowed, command=command, key="cluster")
+
+
+def open_workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:
+    """Return what carries runs out: `jobs` cores of this machine, all by default, or the workers of a cluster."""
     if cluster is None:
         return engine.open_workers(jobs or count_cores())
     from dumbbell.engines.cluster import Cluster
@@ -136,7 +132,7 @@ def count_slots(jobs: int | None, cluster: str | None, engine: Engine) -> int:
     """Return how many runs can be carried out at once, here or on a cluster. Raises InputError."""
     if cluster is None:
         return engine.count_parallel(jobs or count_cores())
-    with _open_workers(jobs, cluster, engine) as workers:
+    with open_workers(jobs, cluster, engine) as workers:
         return workers.slots
 
 
@@ -161,42 +157,25 @@ def run(
     report = SweepReport()
     engine = engine or Simulator()
     experiments = prepare_experiments(experiments, engine)
-    running: dict[Future[list[Ended]], list[Run]] = {}
-    in_flight = 0  # runs of all of these
-    done: queue.SimpleQueue[Future[list[Ended]]] = queue.SimpleQueue()
     waiting: list[Finished] = []
     begun: set[str] = set()
-    ahead = AHEAD[1]
 
-    def settle(wait_s: float) -> None:
-        """Take what has ended since the last time, and in the next `wait_s`; if nothing has then wait for a while."""
-        nonlocal ahead, in_flight
-        futures = []
-        with contextlib.suppress(queue.Empty):
-            futures.append(done.get(timeout=0.2))
-            time.sleep(wait_s)
-            while True:
-                futures.append(done.get_nowait())
-        fatal, before = None, len(waiting)
-        for future in futures:
-            runs = running.pop(future)
-            in_flight -= len(runs)
-            for (cell, _), ended in zip(runs, _collect_ended(future, len(runs)), strict=True):
-                bar.finish(cell)
-                if isinstance(ended, MeasuredRun):
-                    waiting.append(Finished(cell, ended))
-                elif isinstance(ended, InputError):
-                    fatal = ended
-                elif not isinstance(ended, _native.Interrupted):
-                    text = escape_line(str(ended) or type(ended).__name__)
-                    report.failed.append((cell, text))
-                    on_failure(cell, text)
+    def settle(wait_s: float = 0.0) -> None:
+        """Take what has ended, as `RunsInFlight.take` does."""
+        fatal = None
+        for cell, ended in flight.take(wait_s):
+            bar.finish(cell)
+            if isinstance(ended, MeasuredRun):
+                waiting.append(Finished(cell, ended))
+            elif isinstance(ended, InputError):
+                fatal = ended
+            elif not isinstance(ended, _native.Interrupted):
+                text = escape_line(str(ended) or type(ended).__name__)
+                report.failed.append((cell, text))
+                on_failure(cell, text)
         if fatal is not None:
             raise fatal
-        if just := waiting[before:]:
-            mean_s = sum(finished.run.wall_s for finished in just) / len(just)
-            ahead = max(AHEAD[0], min(round(AHEAD_S / max(mean_s, 1e-6)), AHEAD[2]))
-        bar.update(itertools.chain.from_iterable(running.values()))
+        bar.update(flight.list_runs())
 
     def commit() -> None:
         store.add(waiting)
@@ -205,35 +184,29 @@ def run(
         waiting.clear()
 
     with (
-        _open_workers(jobs, cluster, engine) as workers,
+        open_workers(jobs, cluster, engine) as workers,
         Store.open(output, write=True) as store,
         Bar(lambda: estimate_missing(experiments, store), progress) as bar,
         _handle_signals(report),
     ):
         cells = _sort_longest_first(_select_missing(experiments, store, begun, report, keys))
+        flight = RunsInFlight(workers)
         committed = time.monotonic()
         try:
             while not report.interrupted:
-                most = max(AHEAD[0] * workers.slots, min(ahead * workers.slots, WINDOW))
-                while in_flight < most and not report.interrupted:
-                    runs = [(cell, _native.Progress()) for cell in itertools.islice(cells, max(1, ahead // TOGETHER))]
-                    if not runs:
-                        break
-                    future = workers.begin(runs)
-                    running[future] = runs
-                    in_flight += len(runs)
-                    future.add_done_callback(done.put)
-                if not running:
+                while flight.has_room and not report.interrupted and flight.begin(cells):
+                    pass
+                if not flight.count:
                     break
-                settle(LOOK_S if in_flight >= most else 0.0)
-                at_the_end = in_flight < most and len(waiting) >= max(in_flight, LAST)
+                settle(0.0 if flight.has_room else LOOK_S)
+                at_the_end = flight.has_room and len(waiting) >= max(flight.count, LAST)
                 if at_the_end or time.monotonic() - committed >= COMMIT_EVERY_S:
                     commit()
                     committed = time.monotonic()
             if report.interrupted:
                 workers.stop()
-            while running:
-                settle(0.0)
+            while flight.count:
+                settle()
         finally:
             workers.stop()
             commit()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import MUCH, NOT_APPLICABLE, is_bad, rank
-from dumbbell.evaluate.plan import ScenePlace, format_where
+from dumbbell.evaluate.plan import format_labels
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured
 
@@ -24,7 +21,10 @@ class CellChange:
     """A cell in both evaluations: grades and figures, there and here, and whether they got better or worse."""
 
     criterion: str
+    where: str
+    """The place in a word or two."""
     place: str
+    """The place with the names of its keys."""
     grades: tuple[str, str]
     figures: tuple[str, str]
     figure: int
@@ -72,42 +72,42 @@ class EvaluationComparison:
         return f"Against {self.other}: {len(self.regressions)} worse, {better} better, {same} the same{new}."
 
 
-def read_cells(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the cells of a report that the gate has read, by criterion and place."""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    return {(one["id"], cell["where"]): cell for one in found["criteria"] for cell in one["cells"]}
+def collect_cells(report: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the cells of a report, as `--format json` has it, by criterion and place."""
+    return {(one["id"], cell["where"]): cell for one in report["criteria"] for cell in one["cells"]}
 
 
-def compare_evaluations(
-    found: Evaluation, other: Mapping[tuple[str, str], Mapping[str, Any]], name: str
-) -> EvaluationComparison:
-    """Return what changed from another evaluation of the same suite, whose cells are `other`."""
+def compare_reports(found: Mapping[str, Any], other: Mapping[str, Any], name: str) -> EvaluationComparison:
+    """Return what changed from another report of the same suite, which has the name `name`."""
+    before_cells = collect_cells(other)
     changes, new = [], 0
-    for one in found.verdicts:
-        for place in one.cells:
-            before = other.get((one.criterion.id, format_where(found.plan.labels[place])))
+    for one in found["criteria"]:
+        for cell in one["cells"]:
+            before = before_cells.get((one["id"], cell["where"]))
             if before is None:
                 new += 1
             else:
-                changes.append(_compare_cell(found, one, place, before))
+                changes.append(_compare_cell(one, cell, before))
     return EvaluationComparison(name, tuple(changes), new)
 
 
-def _read_figures(cell: Mapping[str, Any]) -> Figures:
+def read_figures(cell: Mapping[str, Any]) -> Figures:
+    """Return the value of a cell of a report, and its interval."""
     value, low, high = (math.nan if cell[name] is None else float(cell[name]) for name in ("value", "low", "high"))
     return value, low, high
 
 
-def _compare_cell(found: Evaluation, one: Verdict, place: ScenePlace, before: Mapping[str, Any]) -> CellChange:
-    cell = one.cells[place]
-    now, then = (cell.value, cell.low, cell.high), _read_figures(before)
+def _compare_cell(criterion: Mapping[str, Any], cell: Mapping[str, Any], before: Mapping[str, Any]) -> CellChange:
+    now, then = read_figures(cell), read_figures(before)
+    bars = list(criterion["bars"].values())
     return CellChange(
-        one.criterion.id,
-        found.format_place(place),
-        (str(before["grade"]), one.decide_grade(place)),
-        (_format_figure(*then), _format_figure(*now)),
-        find_direction(then, now, is_less_better=one.criterion.bars[0].is_upper) if one.criterion.bars else 0,
-        found.plan.commands[place],
+        criterion["id"],
+        cell["where"],
+        format_labels(cell["place"]),
+        (before["grade"], cell["grade"]),
+        (format_figure(*then), format_figure(*now)),
+        find_direction(then, now, is_less_better=bars[0].startswith("<")) if bars else 0,
+        cell["command"],
     )
 
 
@@ -120,10 +120,12 @@ def find_direction(before: Figures, now: Figures, *, is_less_better: bool) -> in
     return 1 if (difference > 0) == is_less_better else -1
 
 
-def _format_figure(value: float, low: float, high: float) -> str:
+def format_figure(value: float, low: float, high: float) -> str:
+    """Return a value with its interval."""
     if math.isnan(value):
         return "no data"
-    return format_measured(value) + (f" ({format_measured(low)} to {format_measured(high)})" if low != high else "")
+    texts = format_measured(low), format_measured(high)
+    return format_measured(value) + (f" ({texts[0]} to {texts[1]})" if texts[0] != texts[1] else "")
 
 
 def format_comparison(found: EvaluationComparison, subject: str) -> str:

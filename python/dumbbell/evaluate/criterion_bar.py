@@ -61,6 +61,12 @@ class CriterionBar:
         return {one.id for amount in amounts for one in ast.walk(amount) if isinstance(one, ast.Name)}
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether its amounts contain a number that has no name."""
+        amounts = [amount for _, amount in self.conditions]
+        return any(isinstance(one, ast.Constant) for amount in amounts for one in ast.walk(amount))
+
+    @property
     def is_upper(self) -> bool:
         """Whether small values meet the first condition."""
         return self.conditions[0][0] in (ast.Lt, ast.LtE)

@@ -21,10 +21,9 @@ from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm, HarmRuns, find_worst_harm
 from dumbbell.evaluate.measures import measure_runs
-from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, make_plan
+from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, format_labels, make_plan
 from dumbbell.evaluate.stack_runs import list_closed
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
-from dumbbell.experiment.matrix import SETTING
 from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
 
@@ -83,8 +82,7 @@ class Evaluation:
 
     def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
-        labels = self.plan.labels[place].items()
-        return ", ".join(value if key == SETTING else f"{key} {value}" for key, value in labels)
+        return format_labels(self.plan.labels[place])
 
     def list_unanswered(self) -> Iterator[tuple[str, str, str]]:
         """Yield the paragraphs that no criterion answers: id, grade and reason."""
@@ -158,7 +156,7 @@ def evaluate(
     """
     began = time.monotonic()
     # a subject that is a yardstick itself is both: a name of its own keeps them apart
-    me = Candidate(f"subject {subject.name}", subject.value)
+    me = replace(subject, name=f"subject {subject.name}")
     candidates = [me, *(Candidate(name, name) for name in suite.yardsticks)]
     if subject.relative is not None:
         candidates.append(Candidate(grades.RELATIVE, subject.relative))
@@ -167,7 +165,7 @@ def evaluate(
     plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine)
     kept = set(find_places(plan, places) if places else plan.labels)
     notes: tuple[str, ...] = ()
-    refused = {place: reason for place, reason in plan.list_refused().items() if place in kept}
+    refused = {place: reason for place, reason in plan.refused.items() if place in kept}
     if places or refused:
         plan = make_plan(suite, candidates, seeds, quick=quick, engine=engine, only=kept - set(refused))
     if refused:

@@ -21,9 +21,9 @@ CONSTANT, AS_RELATIVE = "a constant differs", "as its family"
 CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
 RELATIVE = "its family"  # the name of the relative of a subject
 GRADES = {
-    PASSES: "it meets the number of a document, or all that a judge expects was seen",
+    PASSES: "it meets a number that is not relative to a yardstick, or all that a judge expects was seen",
     CONSTANT: "it behaves as a judge expects, and only a constant or a flag differs from the document's",
-    NO_WORSE: "it is within a stated margin of the yardstick",
+    NO_WORSE: "it is within a stated margin of the yardstick, or keeps a number of ours",
     AS_RELATIVE: "it is beyond that margin, as Linux's control of the same family is, and not worse than that one",
     WORSE: "it is beyond that margin",
     FAILS: "it does what a document names a failure, or breaks an invariant",

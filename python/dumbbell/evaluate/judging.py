@@ -18,7 +18,7 @@ from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import NOT_APPLICABLE, make_judged_cell
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace
-from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite, list_suites
+from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite, name_suite
 from dumbbell.experiment import units
 
 _NS = 1_000_000_000
@@ -98,7 +98,7 @@ def judge_subject(
     found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=say)
     by_key = {(one.case, one.place): one for one in found.results}
     plan, verdicts = Plan(), []
-    words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", _name_suite(suite)]
+    words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
         results = {point: by_key[name_case(criterion.judge), point] for point in points}
         commands = {point: [*words, "--only", criterion.id, *_list_options(point)] for point in points}
@@ -167,10 +167,6 @@ def _find_case(suite: EvaluationSuite, criterion: Criterion) -> str:
             quote_value(criterion.judge), among=among, file=suite.file, key=f"{criterion.id}.judge", what="judge"
         )
     return key
-
-
-def _name_suite(suite: EvaluationSuite) -> str:
-    return suite.name if list_suites().get(suite.name) == suite.file else str(suite.file.parent)
 
 
 def _ignore_progress(_done: int, _of: int) -> Any:

@@ -66,7 +66,7 @@ def _describe(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
     judged = one.cells[place].judged
     lines = [
         f"{found.subject.name}, {one.criterion.id}: {one.criterion.says}",
-        f"cell: {found.format_place(place)}",
+        f"cell: {found.format_place(place) or 'the only one'}",
         f"grade: {one.decide_grade(place)}",
         describe_cell(found, one, place),
         *(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars),
@@ -97,7 +97,11 @@ def _keep_run(
 ) -> None:
     table: dict[str, Any] = found.plan.tables[place] | {"seeds": [one.cells[place].worst_seed]}
     lines = [f"{key} = {format_toml(value)}" for key, value in table.items()]
-    head = [f"# {one.criterion.id}: {one.decide_grade(place)}", "# dumbbell run experiment.toml", ""]
+    head = [
+        f"# {one.criterion.id}: {one.decide_grade(place)}",
+        f"# {found.subject.format_run('experiment.toml')}",
+        "",
+    ]
     write_text(path / "experiment.toml", "\n".join([*head, *lines, ""]), _PLACE)
     cell = parse(table, str(path / "experiment.toml")).make_cell(0)
     stored = StoredResults(results, keys=[cell.key])

@@ -6,15 +6,17 @@ import copy
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from dumbbell.engines.base import Engine, prepare_experiments
 from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
-from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene
+from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene, name_suite
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.file import Experiment, parse
+from dumbbell.experiment.plugins.trust import VARIABLE
 from dumbbell.experiment.settings import show_setting
 from dumbbell.experiment.toml_file import read_toml
 
@@ -33,6 +35,15 @@ class Candidate:
     name: str
     value: Any
     relative: Any = None
+    words: tuple[str, ...] = ()
+    """A stack on the command line: its name, and the options that set its control and parameters."""
+
+    def format_run(self, *words: str) -> str:
+        """Return the command that runs an experiment with it; the folder of a plugin has to be trusted."""
+        value = self.value if isinstance(self.value, dict) else {}
+        file = str(value.get("plugin") or value.get("stack", {}).get("name", ""))
+        trusting = f"{VARIABLE}={shlex.quote(str(Path(file).parent))} " if file.startswith("/") else ""
+        return trusting + shlex.join(["dumbbell", "run", *words])
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,8 @@ class Plan:
 
     engine: Engine | None = None
     """The engine of the runs, if it is not the simulator. Keys of runs depend on it."""
+    quick: bool = False
+    """Whether it has the quick part of the suite alone."""
     experiments: list[Experiment] = field(default_factory=list)
     labels: dict[ScenePlace, dict[str, str]] = field(default_factory=dict)
     """The values of the matrix that a place has."""
@@ -56,7 +69,8 @@ class Plan:
     """The command that repeats the runs of the subject."""
     tables: dict[ScenePlace, dict[str, Any]] = field(default_factory=dict)
     """The experiment of the subject there, as a file has it."""
-    _places: list[ScenePlace] = field(default_factory=list)
+    refused: dict[ScenePlace, str] = field(default_factory=dict)
+    """The places that the engine cannot run with some candidate, and why."""
     _cells: list[dict[str, Any]] = field(default_factory=list)
     _roles: list[dict[str, Any]] = field(default_factory=list)
 
@@ -71,7 +85,7 @@ class Plan:
         self._add_runs(alone, place, who.name, roles)
         where = format_where(self.labels[place])
         if suite.of == "stack":
-            command = _format_stack_command(scene, who, where)
+            command = _format_stack_command(suite, scene, who, where, quick=self.quick)
         else:
             command = _format_command(suite, scene, who, experiment, position)
         self.commands.setdefault(place, command)
@@ -91,15 +105,20 @@ class Plan:
         self._add_runs(parse(table, str(scene.file)), ScenePlace(scene.name, position), NOBODY, roles)
 
     def _add_runs(self, experiment: Experiment, place: ScenePlace, who: str, roles: Sequence[bool]) -> None:
-        if self.engine is not None:
-            [experiment] = prepare_experiments([experiment], self.engine)
-        self.experiments.append(experiment)
-        self._places.append(place)
         # what the name of a setting stands for
         named = {key for axis in experiment.matrix.axes if keys.SETTING in axis.keys for key in axis.keys[1:]}
+        matrix = next(experiment.make_cells()).matrix
+        self.labels.setdefault(place, {key: one for key, one in matrix.items() if key not in named})
+        if self.engine is not None:
+            try:
+                self.engine.prepare([experiment])
+            except InputError as error:
+                self.refused.setdefault(place, str(error.move_into("")).partition("\n")[0].removeprefix(": "))
+                return
+            [experiment] = prepare_experiments([experiment], self.engine)
+        self.experiments.append(experiment)
         for cell in experiment.make_cells():
             record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
-            self.labels.setdefault(place, {key: one for key, one in cell.matrix.items() if key not in named})
             row: dict[str, Any] = {"key": cell.key, "scene": place.scene, "position": list(place.position), "who": who}
             row["seed"] = cell.seed
             row |= {"from_s": record["from"] / 1e9, "interval_s": record["interval"] / 1e9}
@@ -109,17 +128,6 @@ class Plan:
                 {"key": cell.key, "flow": flow, "role": "subject" if is_subject else "other"}
                 for flow, is_subject in enumerate(roles)
             ]
-
-    def list_refused(self) -> dict[ScenePlace, str]:
-        """Return the places that the engine cannot run with some candidate, and why."""
-        refused: dict[ScenePlace, str] = {}
-        for place, experiment in zip(self._places, self.experiments, strict=True):
-            try:
-                if self.engine is not None and place not in refused:
-                    self.engine.prepare([experiment])
-            except InputError as error:
-                refused[place] = str(error.move_into("")).partition("\n")[0].removeprefix(": ")
-        return refused
 
     @property
     def cells(self) -> pl.DataFrame:
@@ -146,7 +154,7 @@ def make_plan(
 
     The first candidate is the subject.
     """
-    plan = Plan(engine)
+    plan = Plan(engine, quick)
     for scene in suite.used_scenes:
         if only is not None and not any(place.scene == scene.name for place in only):
             continue
@@ -187,6 +195,11 @@ def make_victim_plan(
 def format_where(labels: Mapping[str, str]) -> str:
     """Return what tells a cell of a scene from the others in a word or two: the values of its keys."""
     return " ".join(labels.values()).replace(",", "")
+
+
+def format_labels(labels: Mapping[str, str]) -> str:
+    """Return what tells a cell of a scene from the others: the values of its keys with their names."""
+    return ", ".join(value if key == keys.SETTING else f"{key} {value}" for key, value in labels.items())
 
 
 def find_places(plan: Plan, names: Sequence[str]) -> list[ScenePlace]:
@@ -263,15 +276,12 @@ def _format_command(
     axes = zip(experiment.matrix.axes, position, strict=True)
     settings = [axis.format_setting(digit) for axis, digit in axes]
     settings += [show_setting(key, value) for key, value in list_subject_settings(suite, scene, who)]
-    return shlex.join(["dumbbell", "run", str(scene.file), *(word for one in settings for word in ("--set", one))])
+    return who.format_run(str(scene.file), *(word for one in settings for word in ("--set", one)))
 
 
-def _format_stack_command(scene: SuiteScene, who: Candidate, where: str) -> str:
-    """Return the command that judges and keeps a cell again, with the parameters of a stack."""
-    flow = who.value if isinstance(who.value, dict) else {"cc": who.value}
-    keys_of_stack = dict(flow.get("stack", {"name": who.name}))
-    words = ["dumbbell", "evaluate", "stack", str(keys_of_stack.pop("name"))]
-    words += ["--cc", str(flow["cc"])] if "cc" in flow else []
-    words += [word for key, value in keys_of_stack.items() for word in ("--set", f"{key}={value}")]
-    words += ["--only", scene.name, *(["--place", where] if where else []), "--keep", "kept"]
-    return shlex.join(words)
+def _format_stack_command(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, where: str, *, quick: bool) -> str:
+    """Return the command that judges a cell again and keeps it, with its page and results next to the first ones."""
+    words = ["dumbbell", "evaluate", "stack", *who.words]
+    words += ["--suite", name] if (name := name_suite(suite)) != suite.of else []
+    words += ["--only", scene.name, *(["--place", where] if where else []), *(["--quick"] if quick else [])]
+    return shlex.join([*words, "-o", "repeated", "--keep", "kept"])

@@ -8,18 +8,41 @@ from typing import Any
 from dumbbell.evaluate.plan import Candidate
 from dumbbell.experiment import plugins
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.settings import format_toml
 
 # Linux's control of the same family, by the start of a control's name; that of CUBIC is the yardstick anyway
 FAMILIES = {"bbr": "bbr3", "reno": "reno", "newreno": "reno"}
 
 
-def make_subject(stack: str, control: str | None, keys: Mapping[str, Any]) -> tuple[Candidate, str]:
-    """Return a stack as a candidate, and the name of its control; `keys` are those of the stack. Raises InputError."""
-    flow: dict[str, Any] = {"stack": {"name": stack, **keys}} | ({"cc": control} if control is not None else {})
+WINDOW = 64_000_000
+"""Bytes of flow control that no path of the suites fills."""
+# what the receiver allows, and what the sender keeps, in windows
+_WINDOWS = {"receive_window": 1, "stream_receive_window": 1, "send_window": 8}
+
+
+def make_subject(
+    stack: str, control: str | None, settings: Mapping[str, Any], window: int | None = None
+) -> tuple[Candidate, str]:
+    """Return a stack as a candidate, and the name of its control. Raises InputError.
+
+    `settings` are parameters of the stack; with `window`, the windows of flow control that it has are of that size.
+    """
+    known = list_parameters(stack)
+    windows = {key: f"{window * many}B" for key, many in _WINDOWS.items() if key in known and window is not None}
+    flow: dict[str, Any] = {"stack": {"name": stack, **windows, **settings}}
+    flow |= {"cc": control} if control is not None else {}
     found = _resolve_control(flow)
     name = str(found.get("control", ""))
     relative = next((of for start, of in FAMILIES.items() if name.startswith(start)), None)
-    return Candidate(str(found["name"]), flow, relative), name
+    words = [stack, *(["--cc", control] if control is not None else [])]
+    if window != WINDOW:
+        words += ["--window", "own" if window is None else f"{window}B"]
+    words += [word for key, value in settings.items() for word in ("--set", f"{key}={_show_value(value)}")]
+    return Candidate(str(found["name"]), flow, relative, tuple(words)), name
+
+
+def _show_value(value: Any) -> str:
+    return value if isinstance(value, str) else format_toml(value)
 
 
 def _resolve_control(flow: Mapping[str, Any]) -> dict[str, Any]:

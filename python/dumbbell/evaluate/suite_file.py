@@ -204,6 +204,11 @@ def list_suites() -> dict[str, Path]:
     return {path.parent.name: path for path in sorted(SUITES.glob(f"*/{FILE}"))}
 
 
+def name_suite(suite: EvaluationSuite) -> str:
+    """Return what `--suite` calls a suite: its name if it comes with dumbbell, or else its folder."""
+    return suite.name if list_suites().get(suite.name) == suite.file else str(suite.file.parent)
+
+
 def load_suite(name: str) -> EvaluationSuite:
     """Return a suite that comes with dumbbell, or that of a folder. Raises InputError."""
     return read_suite_file(find_suite_file(name, list_suites()), lambda *given: SuiteReader(*given).read_suite())

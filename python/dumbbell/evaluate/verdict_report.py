@@ -8,20 +8,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, FileSystemLoader, Template
 
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import EvaluationComparison
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.judged_report import convert_judgement, format_judgements
+from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
 from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
-_PAGE = Path(__file__).with_name("page.html")
 
 
 def describe_setup(found: Evaluation) -> str:
@@ -56,16 +56,30 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
         found.suite.first,
         describe_setup(found),
         summarise(found),
+        explain_rows(found),
         _format_table(found),
         _format_harm(found),
         _format_unanswered(found),
         format_judgements(found),
         "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
         _format_bars(found),
+        _format_objections(found) if markdown else "",
         _format_commands(found, markdown=markdown),
         "\n".join(["Runs that failed:", *(f"- {one}" for one in found.failed)]) if found.failed else "",
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def explain_rows(found: Evaluation) -> str:
+    """Return what the rows of the table of criteria are."""
+    row = "Each row is a criterion with its worst cell, whose grade it has"
+    if all(one.criterion.judge for one in found.verdicts):
+        return f"{row}."
+    yardsticks = found.suite.yardsticks
+    theirs = (
+        f"; the values of {join_words(yardsticks)} are those in the subject's place in that cell" if yardsticks else ""
+    )
+    return f"{row}, and the subject's value there with the 95 % interval over seeds{theirs}."
 
 
 def _format_table(found: Evaluation) -> str:
@@ -182,7 +196,12 @@ def _format_bars(found: Evaluation) -> str:
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
         origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
         lines.append(f"- {one.criterion.id}: {said}{origin}.")
-    return "\n".join(["Grades, words and bars:", *lines])
+    return "\n".join(["Grades, words and bars. Each margin, and each number without a name, is ours:", *lines])
+
+
+def _format_objections(found: Evaluation) -> str:
+    lines = [f"- *{one.title}* {one.answer}" for one in list_objections(found)]
+    return "\n".join(["What a critical reader may object, and what this run answers:", *lines])
 
 
 def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
@@ -262,11 +281,15 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def load_page(name: str) -> Template:
+    """Return the template of a page, which includes the style sheet of all."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(name)
+
+
 def make_page(found: Evaluation, command: str, compared: EvaluationComparison | None = None) -> str:
     """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        _PAGE.read_text(encoding="utf-8")
-    )
+    template = load_page("page.html")
     return template.render(
         title=f"{found.subject.name}, evaluated against {found.suite.source}",
         first=found.suite.first,
@@ -283,6 +306,8 @@ def make_page(found: Evaluation, command: str, compared: EvaluationComparison | 
         words=found.suite.words.items(),
         grades=[(grade, name_grade(grade), meaning) for grade, meaning in _list_grades(found)],
         failed=found.failed,
+        rows=explain_rows(found),
+        objections=list_objections(found),
         has_harm=bool(found.harm),
         compared=compared,
         changed=compared.list_changed() if compared else [],

@@ -38,6 +38,7 @@ from dumbbell.experiment.toml_file import read_toml
 T = TypeVar("T")
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _HOPS = tuple((name,) for name in net.HOPS)
+_KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
 _COMPARED = 64  # cells in which two values of an axis are compared
 TABLES = ("bottleneck", "reverse", "hosts", "record")
 _IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
@@ -89,6 +90,19 @@ class Experiment:
     """Version of the engine that makes the runs; that of the simulator if empty."""
     plan_of: Callable[[Cell], str] | None = None
     """What the engine does with a cell, where that does not follow from its configuration alone: part of its key."""
+    given: tuple[bytes, tuple[tuple[str, Any], ...]] = (pickle.dumps({}), ())
+    """The table of the file as it was read, pickled, and the settings on top of it."""
+
+    def with_settings(self, settings: Settings, *, asks_engine: bool = True) -> "Experiment":
+        """Return the experiment with further settings on top of those that it has, checked as by `parse`."""
+        further = split_settings(settings)
+        if not further:
+            return self
+        table, before = self.given
+        names = {key for key, _ in further}
+        kept = [(key, value) for key, value in before if key not in names]
+        with places.place_errors(self.file):
+            return _parse_into(pickle.loads(table), self.file, [*kept, *further], self.files, asks_engine)
 
     @cached_property
     def _base(self) -> bytes:
@@ -113,7 +127,8 @@ class Experiment:
         for position in self.matrix.list_positions():
             cell = self._resolve(position, self.seeds[0])
             for seed in self.seeds:
-                yield cell.set_seed(seed, next(numbers))
+                number = next(numbers)
+                yield cell if (seed, number) == (cell.seed, cell.number) else cell.set_seed(seed, number)
 
     def sample_cells(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -125,7 +140,21 @@ class Experiment:
     def _resolve(self, position: tuple[int, ...], seed: int) -> Cell:
         return self._resolve_and_say(position, seed).cell
 
+    @cached_property
+    def _resolved(self) -> "dict[tuple[int, ...], _Resolved]":
+        """Runs of the first seed that were resolved, the last `_KEPT` of them, by their positions."""
+        return {}
+
     def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> "_Resolved":
+        if seed != self.seeds[0]:
+            return self._resolve_now(position, seed)
+        if position not in self._resolved:
+            if len(self._resolved) >= _KEPT:
+                self._resolved.clear()
+            self._resolved[position] = self._resolve_now(position, seed)
+        return self._resolved[position]
+
+    def _resolve_now(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         chosen: list[int] = []
         try:
             table = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
@@ -194,21 +223,23 @@ class Experiment:
                         if isinstance(one, dict):
                             one.pop(key, None)
 
-    def find_faults(self, *, overrides: bool) -> Iterator[InputError]:
+    def find_faults(self, *, overrides: bool, asks_engine: bool = True) -> Iterator[InputError]:
         """Yield what is wrong with any value of any axis, and with all cells of a small matrix.
 
-        With `overrides`, each of them has to apply to some run.
+        With `overrides`, each of them has to apply to some run. The engine is asked about cells if `asks_engine`.
         """
         origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
         found: list[InputError] = []
-        first, error = self._try_position(origin)
+        first, error = self._try_position(origin, asks_engine)
         if error is not None:
             found += error.errors
         met = self._find_met(first.plain) if first is not None else set()
         for number, axis in enumerate(self.matrix.axes):
-            seen = {} if first is None else {compute_digest(format_canonical(first.plain)): 0}
+            seen: dict[str, int] = {}
+            if first is not None and len(axis.values) > 1:
+                seen[compute_digest(format_canonical(first.plain))] = 0
             for digit in range(1, len(axis.values)):
-                one, error = self._try_position(_move_position(origin, number, digit))
+                one, error = self._try_position(_move_position(origin, number, digit), asks_engine)
                 place = f'matrix."{axis.text}"[{digit}]'
                 if error is not None:
                     known = {(one.key, str(one)) for one in found}
@@ -271,11 +302,15 @@ class Experiment:
             if None not in errors and errors[0] is not None:
                 yield parse_engine_error(self.file, errors[0])
 
-    def _try_position(self, position: tuple[int, ...]) -> "tuple[_Resolved | None, InputError | None]":
+    def _try_position(
+        self, position: tuple[int, ...], asks_engine: bool
+    ) -> "tuple[_Resolved | None, InputError | None]":
         """Return the run at a position, or what is wrong with it."""
         try:
             found = self._resolve_and_say(position, self.seeds[0])
-            self._check_cell(found.cell)
+            self._check_times(found.cell)
+            if asks_engine:
+                self._ask_engine(found.cell)
         except InputError as error:
             return None, error
         return found, None
@@ -308,8 +343,7 @@ class Experiment:
                 found = f'up to "{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
                 raise OutOfRange(found, "a time before the end of the run, whatever is drawn", file=self.file, key=key)
 
-    def _check_cell(self, cell: Cell) -> None:
-        self._check_times(cell)
+    def _ask_engine(self, cell: Cell) -> None:
         # of what the queues of a sweep tell each may lack some
         if (error := _check_states(cell, [])) is not None:
             raise parse_engine_error(self.file, error) from None
@@ -417,26 +451,44 @@ def _parse_override(table: schema.Override, where: str, files: Files) -> _Overri
     return when, tuple(sets)
 
 
-def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = None) -> Experiment:
-    """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`."""
+def parse(
+    table: dict[str, Any], file: str = "experiment", settings: Settings = None, *, asks_engine: bool = True
+) -> Experiment:
+    """Return the experiment that a parsed TOML file describes; raises InputError, said of `file`.
+
+    The engine is asked whether it can run the cells, unless the caller is about to run them: not `asks_engine`.
+    """
     try:
-        return _parse(copy_value(table), file, split_settings(settings))
+        return _parse_into(copy_value(table), file, split_settings(settings), Files(Path(file).parent), asks_engine)
+    except InputError as error:
+        raise error if error.file else error.move_into(file) from None
+
+
+def _parse_into(
+    table: dict[str, Any], file: str, settings: list[tuple[str, Any]], files: Files, asks_engine: bool
+) -> Experiment:
+    """Return the experiment of a table, which the experiment takes over; raises InputError."""
+    try:
+        return _parse(table, file, settings, files, asks_engine)
     except InputError as error:
         raise error if error.file else error.move_into(file) from None
     except RecursionError:
         raise Unreadable("its tables are nested too deeply", "a file with fewer levels", file=file) from None
 
 
-def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
+def _parse(
+    table: dict[str, Any], file: str, settings: list[tuple[str, Any]], files: Files, asks_engine: bool
+) -> Experiment:
+    given = (pickle.dumps(table), tuple(settings))
     if not table and not settings:
         allowed = "an experiment, such as dumbbell list experiments names"
         raise Unreadable("this file is empty", allowed)
     found: list[InputError] = []
-    known = [*schema.SweepPlan.model_fields, *schema.run_model().model_fields]
+    known = [*schema.PLAN_KEYS, *schema.list_run_keys()]
     for key in [key for key in table if key not in known]:
         found.append(UnknownKey(quote_value(key), among=known, key=key, nearest=schema.find_nearest_key((key,), table)))
         del table[key]
-    plan_keys = schema.SweepPlan.model_fields
+    plan_keys = schema.PLAN_KEYS
     for number, (key, value) in enumerate(settings):
         if key in (other for other, _ in settings[:number]):
             raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
@@ -456,7 +508,6 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
                 raise error.move("--set", "") from None
     if "matrix" in plan.model_fields_set and not axes:
         found.append(Nothing("it has no key", "one key or more, each with its values", key="matrix"))
-    files = Files(Path(file).parent)
     overrides = [
         one
         for number, each in enumerate(plan.override)
@@ -478,9 +529,11 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             if axis := product.find_changed_axis(path):
                 both = f'{keys.format_path(path)} and the matrix\'s "{axis.text}"'
                 found.append(Conflict(both, "another key", key=f"override[{number}].set"))
-    experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
+    experiment = Experiment(
+        file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files, given=given
+    )
     # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
-    rest = experiment.find_faults(overrides=not (settings or found))
+    rest = experiment.find_faults(overrides=not (settings or found), asks_engine=asks_engine)
     found += [one for one in rest if not (wrong and isinstance(one, Missing | Nothing))]
     if found := _drop_consequences(found):
         raise combine_errors([one if one.file else one.move_into(file) for one in found])
@@ -490,7 +543,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
 def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputError]]:
     """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
     found: list[InputError] = []
-    given = {key: table.pop(key) for key in schema.SweepPlan.model_fields if key in table}
+    given = {key: table.pop(key) for key in schema.PLAN_KEYS if key in table}
     matrix = given.get("matrix")
     for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
         if isinstance(value, dict):
@@ -524,7 +577,7 @@ def _drop_consequences(found: list[InputError]) -> list[InputError]:
     return [one for one in found if not (isinstance(one, Missing | Nothing) and one.key in meant)]
 
 
-def load(file: str | Path, settings: Settings = None) -> Experiment:
+def load(file: str | Path, settings: Settings = None, *, asks_engine: bool = True) -> Experiment:
     """Return the experiment in `file`, with `KEY=VALUE` settings applied; raises InputError.
 
     If there is no such file, `file` may name an experiment that comes with dumbbell, such as `sce/one-flow`.
@@ -532,4 +585,4 @@ def load(file: str | Path, settings: Settings = None) -> Experiment:
     path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
     table = read_toml(path, known=shipped.list_experiments())
     with places.place_errors(path):
-        return parse(table, str(path), settings)
+        return parse(table, str(path), settings, asks_engine=asks_engine)

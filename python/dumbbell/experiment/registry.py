@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from dumbbell import _native
@@ -92,12 +92,12 @@ class Registry:
         without = self.stages_of_data if path == "ack_path" else ()
         return {name: stage for name, stage in self.stage.items() if name not in without}
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, dict[str, Algorithm]]:
         """Everything that has a name and parameters, by kind."""
         return {"aqm": self.aqm, "cc": self.cc, "stage": self.stage, "link": self.link, "app": self.app}
 
-    @property
+    @cached_property
     def algorithms(self) -> dict[str, Algorithm]:
         """The same by name."""
         return {name: one for of_kind in self.kinds.values() for name, one in of_kind.items()}
@@ -113,12 +113,11 @@ def read_algorithm(described: dict[str, Any]) -> Algorithm:
     return Algorithm(described["name"], described["title"], described["source"], params, described["versions"])
 
 
-# parameters that a file may give relative to the path of what sends, and the sentence for it
-_RELATIVE: dict[tuple[str, str], Literal["share", "bdp"]] = {
-    ("udp", "rate"): "share",
-    ("flows", "app_rate"): "share",
-    ("constant", "rate"): "share",
-    ("constant", "window"): "bdp",
+# parameters that a file may give relative to the path of what sends, by section or algorithm, and the sentence for it
+RELATIVE: dict[str, dict[str, Literal["share", "bdp"]]] = {
+    "udp": {"rate": "share"},
+    "flows": {"app_rate": "share"},
+    "constant": {"rate": "share", "window": "bdp"},
 }
 _RELATIVE_DOC = {
     "share": 'Or a share of the rate that the first hop of its route has at the start, such as "80%".',
@@ -129,10 +128,9 @@ _RELATIVE_DOC = {
 
 def _allow_relative(owner: str, params: dict[str, Param]) -> dict[str, Param]:
     """Return parameters of a section or an algorithm; those that may be relative say so."""
-    kinds = {name: kind for (of, name), kind in _RELATIVE.items() if of == owner}
     return params | {
         name: replace(params[name], relative=kind, doc=f"{params[name].doc} {_RELATIVE_DOC[kind]}")
-        for name, kind in kinds.items()
+        for name, kind in RELATIVE.get(owner, {}).items()
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from dumbbell.errors import OutOfRange, WrongValue, quote_value
 from dumbbell.experiment.frame_size import HEADERS
 from dumbbell.experiment.net import compute_base_rtt, list_hops
-from dumbbell.experiment.registry import Param, read_registry
+from dumbbell.experiment.registry import RELATIVE, Param, read_registry
 
 LEAST, MOST = Fraction(1, 1000), Fraction(1000)  # of products
 LEAST_PERCENT, MOST_PERCENT = Fraction(1, 1000), Fraction(100_000)
@@ -49,14 +49,16 @@ def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
     for name in ("flows", "web", "udp"):
         for number, (one, own) in enumerate(zip(run[name], given[name], strict=True)):
             place = f"{name}[{number}]"
-            for key, value in list(one.items()):
-                if isinstance(value, dict) and value.keys() <= UNITS.keys():
-                    one[key] = own[key] = _compute(run, one, rates, f"{place}.{key}", known.sections[name][key], value)
+            for key in RELATIVE.get(name, ()):
+                if isinstance(value := one[key], dict):
+                    param = known.sections[name][key]
+                    one[key] = own[key] = _compute(run, one, rates, f"{place}.{key}", param, value)
             if "cc" in one and "plugin" not in one["cc"]:
-                params = known.cc[one["cc"]["name"]].params
-                for key, value in list(one["cc"].items()):
-                    if isinstance(value, dict):
-                        found = _compute(run, one, rates, f"{place}.cc.{key}", params[key], value)
+                control = one["cc"]["name"]
+                for key in RELATIVE.get(control, ()):
+                    if isinstance(value := one["cc"][key], dict):
+                        param = known.cc[control].params[key]
+                        found = _compute(run, one, rates, f"{place}.cc.{key}", param, value)
                         one["cc"][key] = own["cc"][key] = found
 
 

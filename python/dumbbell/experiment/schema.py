@@ -410,6 +410,15 @@ class SweepPlan(Section):
     override: list[Override] = []
 
 
+PLAN_KEYS = tuple(SweepPlan.model_fields)
+
+
+@cache
+def list_run_keys() -> tuple[str, ...]:
+    """Return the keys of an experiment file that describe a run."""
+    return tuple(run_model().model_fields)
+
+
 def validate(model: type[Section], table: dict[str, Any], files: Files | None = None) -> Section:
     """Return `table` as a `model`; InputError without file if it does not fit, of every key that is wrong."""
     try:
@@ -497,7 +506,7 @@ def _list_keys(table: Path, given: dict[str, Any]) -> list[str]:
         return list(dict.fromkeys(["name", *(name for one in some for name in one.params)]))
     match owner:
         case "":
-            return [*SweepPlan.model_fields, *run_model().model_fields]
+            return [*PLAN_KEYS, *list_run_keys()]
         case "rate_changes":
             return ["at", "rate"] if isinstance(table[-1], int) else list(CYCLE_KEYS)
         case "override":
@@ -608,7 +617,7 @@ def _check_in_parts(table: dict[str, Any], files: Files | None) -> tuple[dict[st
     None if anything is wrong: what that is, is said of the run as a whole.
     """
     model = run_model()
-    if files is None or not table.keys() <= model.model_fields.keys():
+    if files is None or not table.keys() <= set(list_run_keys()):
         return None
     run: dict[str, Any] = {}
     given = _make_empty_run()

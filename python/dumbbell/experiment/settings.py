@@ -84,15 +84,15 @@ def format_toml(value: Any) -> str:
     return str(value)
 
 
-Settings = Mapping[str, Any] | Sequence[str] | None
+Settings = Mapping[str, Any] | Sequence[str | tuple[str, Any]] | None
 
 
 def split_settings(settings: Settings) -> list[tuple[str, Any]]:
-    """Return keys and values of settings, given as a table or as `KEY=VALUE`."""
+    """Return keys and values of settings, given as a table, as `KEY=VALUE` or one by one."""
     if isinstance(settings, Mapping):
         return [(key, copy_value(value)) for key, value in settings.items()]
     if isinstance(settings, str):
         raise WrongValue(
             quote_value(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]', key="overrides"
         )
-    return [parse_setting(text) for text in settings or []]
+    return [one if isinstance(one, tuple) else parse_setting(one) for one in settings or []]

@@ -50,6 +50,7 @@ NEEDS: dict[str, dict[str, _Needs]] = {
         ),
         "wrr_ratio": (lambda one: str(one["scheduler"]).startswith("wrr"), 'scheduler = "wrr-packets" or "wrr-bytes"'),
     },
+    "wifi": dict.fromkeys(("fade_to", "fade_jitter"), _set("fade_from")),
     "mac80211": {
         "slow_rate": _set("slow_from"),
         "weight": (lambda one: one["turns"] == "airtime", 'turns = "airtime"'),

@@ -27,7 +27,7 @@ from dumbbell.results.labels import add_assumed_controls, group_labels
 from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.one_cell import choose_cell
 from dumbbell.results.results import StoredResults
-from dumbbell.results.store import TABLES, Store, gather_tables
+from dumbbell.results.store import TABLES, gather_tables
 from dumbbell.results.versions import KINDS, find_kind
 from dumbbell.waiting import restore_ctrl_c
 from dumbbell.words import format_count, format_duration, join_words
@@ -285,13 +285,7 @@ def observe_cell(cell: Cell, measured: MeasuredRun) -> Observed:
 def observe_results(results: StoredResults) -> Observed:
     """Return the first of these runs as it is kept."""
     only = results.with_keys(results.keys[:1])
-    wanted = pl.DataFrame({"key": only.keys})
-    with Store.open(only.path) as store:
-        names = [name for name in TABLES if "key" in store.list_columns(name)]
-        found = {
-            name: store.read(f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY t.rowid", wanted=wanted)
-            for name in names
-        }
+    found = {name: only.frame(name) for name in TABLES}
     row = found["runs"].row(0, named=True)
     return Observed(
         row["experiment"],
@@ -300,7 +294,7 @@ def observe_results(results: StoredResults) -> Observed:
         row["seed"],
         row["engine_version"],
         json.loads(row["config"]),
-        {name: found.get(name, pl.DataFrame()) for name in TABLES},
+        found,
         key=row["key"],
         engine_text=only.name_engines()[row["engine_version"]],
     )

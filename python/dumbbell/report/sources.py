@@ -14,7 +14,6 @@ from dumbbell.results import dimensions as dims
 from dumbbell.results import varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import StoredResults
-from dumbbell.results.store import Store
 from dumbbell.results.varying import Axes, Beside
 from dumbbell.results.versions import KINDS, find_kind, select_versions
 
@@ -76,9 +75,7 @@ def _select_newest(results: StoredResults) -> StoredResults:
     versions = results.engine("all").engines
     if len(versions) < 2:
         return results
-    with Store.open(results.path) as store:
-        kernels = store.read_kernel_names()
-    wanted = [version for kind in KINDS for version in select_versions(versions, kind, kernels)]
+    wanted = [version for kind in KINDS for version in select_versions(versions, kind, results.source.kernels)]
     return results.where(f"engine_version={','.join(dict.fromkeys(wanted))}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,7 +16,7 @@ from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
 from dumbbell.results.labels import group_labels, list_further_words, number_labels
 from dumbbell.results.selecting import Condition
-from dumbbell.results.store import Store
+from dumbbell.results.source import RunSource
 
 # what distinguishes parts of a run, and the columns that have it; `from_bytes` is of ranges of sizes alone
 KEYS = {
@@ -43,27 +42,19 @@ _TYPES |= {
 }
 
 
-def list_parts(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+def list_parts(source: RunSource, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     """Return one row per flow of each cell, and one for each class that has no listed flow.
 
     `cells` has a run, `key`, of each `cell`: all runs of a cell have the same parts. Columns: `cell`, `flow` (null of a
     class without), `class`, `kind`, `cc` (the name), `direction`, `base_rtt_ms`, `cc_text` (with its parameters),
     `which` and `class_which` (what tells it from the others of its run, in few words).
     """
-    with Store.open(path) as store:
-        known = store.list_columns("classes")
-        if "class" not in known:
-            return pl.DataFrame(schema=_TYPES)
-        classes = store.read(
-            "SELECT cell, class, kind, cc, direction, base_rtt_ms FROM classes JOIN cells USING (key)"
-            " ORDER BY cell, class",
-            cells=cells,
-        )
-        flows = store.read(
-            "SELECT cell, flow, class, cc, direction, base_rtt_ms FROM flows JOIN cells USING (key)"
-            " ORDER BY cell, flow",
-            cells=cells,
-        )
+    if "class" not in source.columns["classes"]:
+        return pl.DataFrame(schema=_TYPES)
+    of_class = ("kind", "cc", "direction", "base_rtt_ms")
+    classes = source.read("classes", cells, ["class", *of_class]).select("cell", "class", *of_class)
+    classes = classes.sort("cell", "class", maintain_order=True)
+    flows = source.read("flows", cells, ["flow", "class", *of_class[1:]]).select("cell", "flow", "class", *of_class[1:])
     groups, webs = _list_groups(configs), _list_webs(configs)
     flows = flows.sort("flow").join_asof(groups, left_on="flow", right_on="first", by="cell", check_sortedness=False)
     seen = pl.col("cell").is_in([cell for cell, config in configs.items() if "shell" in config])

@@ -52,15 +52,18 @@ class _Instance:
             return False
         return True
 
-    def attach(self, path: Path) -> Attached:
-        state = path.stat()
+    def attach(self, path: Path | None) -> Attached:
+        self._number += 1
         # attached twice, a file has two descriptors: to close one of them gives up the lock on the other
-        file = self._files.get(place := (state.st_dev, state.st_ino))
+        place = (0, -self._number)  # of no file
+        if path is not None:
+            state = path.stat()
+            place = (state.st_dev, state.st_ino)
+        file = self._files.get(place)
         if file is None:
-            self._number += 1
             file = _AttachedFile(f"results_{self._number}")
-            quoted = str(path).replace("'", "''")
-            self._root.execute(f"ATTACH '{quoted}' AS {file.name} (READ_ONLY, TYPE duckdb)")
+            quoted = str(path or ":memory:").replace("'", "''")
+            self._root.execute(f"ATTACH '{quoted}' AS {file.name} ({'READ_ONLY, ' * (path is not None)}TYPE duckdb)")
             self._files[place] = file
         file.readers += 1
         connection = silence_connection(self._root.cursor())
@@ -102,6 +105,15 @@ _of_parents: list[_Instance] = []  # never closed: their threads are not in this
 
 def attach_file(path: Path) -> Attached:
     """Return a connection that reads a file. Raises duckdb.Error, and OSError if there is none."""
+    return _attach(path)
+
+
+def attach_memory() -> Attached:
+    """Return a connection to a database in memory, which goes when it is closed."""
+    return _attach(None)
+
+
+def _attach(path: Path | None) -> Attached:
     global _instance
     with _lock:
         if _instance is None or not _instance.is_working():

@@ -15,7 +15,7 @@ from dumbbell.results import parts
 from dumbbell.results.columns import PARTS, format_axis_label, is_of_hop
 from dumbbell.results.frames import ResultTables
 from dumbbell.results.runs import Runs
-from dumbbell.results.store import TABLES, Store
+from dumbbell.results.store import TABLES
 from dumbbell.results.versions import name_kernels
 from dumbbell.words import format_count
 
@@ -98,7 +98,7 @@ class StoredResults(ResultTables, Runs):
         """Return the columns of a table that are measures."""
         parts = PARTS.get(table, ("", ()))[1]
         numeric = ("DOUBLE", "BIGINT", "INTEGER", "BOOLEAN")
-        own = [c for c, kind in self._file.columns[table].items() if kind in numeric]
+        own = [c for c, kind in self._source.columns[table].items() if kind in numeric]
         return [c for c in own if c not in _DESCRIPTIVE and c not in parts]
 
     def measure(self, name: str, of: str | None = None, *, by_part: Sequence[str] = ()) -> Measure:
@@ -164,18 +164,16 @@ class StoredResults(ResultTables, Runs):
         measure is missing in every row.
         """
         index = self._index.select("key", "cell", "seed", "hash").with_row_index("place")
-        own = [c for c in (*PARTS.get(table, ("", ()))[1], "flow", "class") if c in self._file.columns[table]]
+        own = [c for c in (*PARTS.get(table, ("", ()))[1], "flow", "class") if c in self._source.columns[table]]
         names = list(dict.fromkeys([*own, *columns]))
-        others = [name for name in names if name not in self._file.columns[table]]
-        of_flow = [name for name in others if table in parts.OF_FLOWS and name in self._file.columns["flows"]]
-        sources = dict.fromkeys(others, "NULL::DOUBLE AS ") | dict.fromkeys(of_flow, "f.")
-        listed = ", ".join(f'{sources.get(name, "t.")}"{name}"' for name in names)
-        flows = "LEFT JOIN flows f USING (key, flow) " * bool(of_flow)
-        with Store.open(self.path) as store:
-            rows = store.read(
-                f"SELECT wanted.*, {listed} FROM {table} t JOIN wanted USING (key) {flows}ORDER BY place, t.rowid",
-                wanted=index,
-            )
+        others = [name for name in names if name not in self._source.columns[table]]
+        of_flow = [name for name in others if table in parts.OF_FLOWS and name in self._source.columns["flows"]]
+        rows = self._source.read(table, index, [name for name in names if name not in others])
+        if of_flow:
+            flows = self._source.read("flows", index.select("key"), ["flow", *of_flow])
+            rows = rows.join(flows, on=["key", "flow"], how="left", maintain_order="left")
+        absent = [pl.lit(None, pl.Float64).alias(name) for name in others if name not in of_flow]
+        rows = rows.with_columns(absent).select(*index.columns, *names)
         rows = self._select_part_rows(table, rows).with_columns(pl.selectors.float().fill_nan(None))
         if table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
             return rows
@@ -218,8 +216,8 @@ class StoredResults(ResultTables, Runs):
             pl.Series(name, [one.values[cell] for cell in cells["cell"]], strict=False) for name, one in found.items()
         ]
         described = self._index.select("key", "experiment", "engine_version")
-        if self._file.kernels:  # of those runs that have one
-            names = name_kernels(self.engines, self._file.kernels)
+        if self._source.kernels:  # of those runs that have one
+            names = name_kernels(self.engines, self._source.kernels)
             described = described.with_columns(kernel=pl.col("engine_version").replace_strict(names))
         last = [name for name in ("engine_version", "kernel", "key") if name in described.columns]
         whole = rows.join(cells.with_columns(columns), on="cell", maintain_order="left").join(
@@ -229,7 +227,7 @@ class StoredResults(ResultTables, Runs):
         if "part" in whole.columns:
             whole = whole.rename({"part": "which"})
         front = ["experiment", *found, "seed", *(["which"] if "which" in whole.columns else [])]
-        own = [*self._file.columns[of], *front]
+        own = [*self._source.columns[of], *front]
         rest = [c for c in whole.columns if c in own and c not in (*front, *last)]
         return whole.select(*front, *rest, *last)
 
@@ -250,7 +248,7 @@ class StoredResults(ResultTables, Runs):
             rows = self._read(table).select(own)
             kept[table] = (self._select_part_rows(table, rows) if table in only else rows.clear()).unique()
         mine = {name: convert_to_polars(one) for name, one in frames.items()}
-        with Store.open(self.path) as store:
+        with self._source.open() as store:
             return store.run_query(query, self._index.select("key"), mine, kept)
 
     # how it looks

@@ -18,7 +18,7 @@ from dumbbell.results import varying as keys_of
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.labels import add_assumed_controls
 from dumbbell.results.selecting import Condition, Selector
-from dumbbell.results.store import TABLES, Store
+from dumbbell.results.source import ResultsFile, RunSource
 from dumbbell.results.versions import NOT_LINUX, choose_version, find_kind, name_kernels, name_versions, select_versions
 from dumbbell.scratch import Scratch
 
@@ -42,94 +42,40 @@ class Selection:
     """Those conditions that keep some parts of the runs."""
 
 
-class _ResultsFile:
-    """A results file and what has been read of it, shared by all selections of its runs."""
-
-    def __init__(self, path: Path, folder: Scratch | None) -> None:
-        self.path = path
-        self._folder = folder  # of results that are kept nowhere else; removed with the last object that knows it
-        self._configs: dict[tuple[str, ...], dict[str, Any]] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: a file that goes with this object travels with it, byte for byte."""
-        return {"path": self.path, "content": self._folder and self.path.read_bytes()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Write the file that came along to a folder of this process."""
-        path, content = state["path"], state["content"]
-        folder = None if content is None else Scratch()
-        if folder is not None:
-            path = folder.path / path.name
-            path.write_bytes(content)
-        _ResultsFile.__init__(self, path, folder)
-
-    @cached_property
-    def rows(self) -> pl.DataFrame:
-        """One row per run, in the order of the file: what describes it, without its configuration."""
-        with Store.open(self.path) as store:
-            number, given = (one if one in store.list_columns("runs") else "NULL" for one in ("number", "given"))
-            rows = store.read(
-                "SELECT key, experiment, title, seed, matrix, engine_version, hash, cell, rowid AS place,"
-                f" CAST({number} AS BIGINT) AS number, CAST({given} AS VARCHAR) AS given, cell AS config FROM runs"
-            )
-        return rows.sort("place")
-
-    @cached_property
-    def kernels(self) -> dict[str, tuple[str, ...]]:
-        """The names of kernels, by version of the engine."""
-        if not any(find_kind(version) == "linux" for version in self.rows["engine_version"].unique()):
-            return {}
-        with Store.open(self.path) as store:
-            return store.read_kernel_names()
-
-    @cached_property
-    def columns(self) -> dict[str, dict[str, str]]:
-        """Names and types of the columns of every table."""
-        with Store.open(self.path) as store:
-            return {table: store.list_types(table) for table in TABLES}
-
-    def read_configurations(self, cells: pl.DataFrame) -> dict[str, dict[str, Any]]:
-        """Return the configuration of each of `cells`, rows like those of this file; each is read once."""
-        names = [tuple(map(str, row)) for row in cells.select("config", "engine_version", "given").iter_rows()]
-        if missing := [place for place, name in enumerate(names) if name not in self._configs]:
-            with Store.open(self.path) as store:
-                query = "SELECT key, config FROM runs JOIN wanted USING (key)"
-                texts = dict(store.read(query, wanted=cells.select("key")[missing]).rows())
-            self._configs |= {names[place]: json.loads(texts[cells["key"][place]]) for place in missing}
-        return {cell: self._configs[name] for cell, name in zip(cells["cell"], names, strict=True)}
-
-
 class Runs:
-    """Runs of a results file: nothing is read before it is asked for, and the file is open only meanwhile.
+    """Runs of a results file, or in memory: nothing is read before it is asked for, a file is open only meanwhile.
 
     They are the runs of one version of the engine, unless several are asked for: `notes` names what is left out.
     """
 
     def __init__(
         self,
-        path: str | Path,
+        source: str | Path | RunSource,
         *,
         keys: Iterable[str] | None = None,
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self._file = _ResultsFile(Path(path), folder)
+        self._source = source if isinstance(source, RunSource) else ResultsFile(Path(source), folder)
         self._selection = Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
-        with Store.open(self.path):
-            pass
 
     def _select(self, labelled: pl.DataFrame | None = None, **changes: Any) -> Self:
         """Return another selection of the same file; what was read of the file is not read again."""
         other = object.__new__(type(self))
-        other._file, other._labelled = self._file, labelled
+        other._source, other._labelled = self._source, labelled
         other._selection = replace(self._selection, **changes)
         return other
 
     @property
     def path(self) -> Path:
-        """The results file."""
-        return self._file.path
+        """The results file; of runs in memory the name of their experiment."""
+        return self._source.path
+
+    @property
+    def source(self) -> RunSource:
+        """Where the tables are."""
+        return self._source
 
     @classmethod
     def open_source(cls, source: str | Path | Self) -> Self:
@@ -151,9 +97,9 @@ class Runs:
     def _all(self) -> pl.DataFrame:
         """The rows of the file that `keys` names, in this order; all in that of the file if there are none."""
         if self._selection.keys is None:
-            return self._file.rows
+            return self._source.rows
         wanted = pl.DataFrame({"key": self._selection.keys}, schema={"key": pl.String})
-        return wanted.join(self._file.rows, on="key", how="inner", maintain_order="left")
+        return wanted.join(self._source.rows, on="key", how="inner", maintain_order="left")
 
     @cached_property
     def _index(self) -> pl.DataFrame:
@@ -166,9 +112,9 @@ class Runs:
         if self._selection.engine != "all":
             wanted = [choose_version(versions, "sim") or versions[-1]]
             if self._selection.engine and not (
-                wanted := select_versions(versions, self._selection.engine, self._file.kernels)
+                wanted := select_versions(versions, self._selection.engine, self._source.kernels)
             ):
-                known = [*name_versions(versions, self._file.kernels).values(), "all"]
+                known = [*name_versions(versions, self._source.kernels).values(), "all"]
                 raise UnknownName(self._selection.engine, among=known, file=self.path, what="engine")
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
@@ -188,7 +134,7 @@ class Runs:
 
     def name_engines(self, versions: Iterable[str] | None = None) -> dict[str, str]:
         """Return what each version of the engine is called: `linux:NAME` if its kernel has a name."""
-        return name_versions(self.engines if versions is None else versions, self._file.kernels)
+        return name_versions(self.engines if versions is None else versions, self._source.kernels)
 
     @property
     def notes(self) -> list[str]:
@@ -270,7 +216,7 @@ class Runs:
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
         """The configuration of each cell; the seed in it is that of one of its runs in the file."""
-        return self._file.read_configurations(self._index.unique("cell", keep="first", maintain_order=True))
+        return self._source.read_configurations(self._index.unique("cell", keep="first", maintain_order=True))
 
     @property
     def hops_of_cells(self) -> dict[str, list[str]]:
@@ -365,7 +311,7 @@ class Runs:
             rows = cells.select("cell", name).iter_rows()
             return dims.make_column(name, {cell: names.get(text, text) for cell, text in rows})
         if name == "kernel":
-            names = name_kernels(self.engines, self._file.kernels)
+            names = name_kernels(self.engines, self._source.kernels)
             return dims.make_column(
                 name, {c: names[version] for c, version in self.cells.select("cell", "engine_version").rows()}
             )
@@ -438,12 +384,12 @@ class Runs:
         """Return the runs of versions of the engine, or of kernels, whichever were meant before."""
         known = self._all["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         prefix = "linux:" if key == "kernel" else ""
-        names = (name_kernels if key == "kernel" else name_versions)(known, self._file.kernels)
+        names = (name_kernels if key == "kernel" else name_versions)(known, self._source.kernels)
         present = [name for name in names.values() if name != NOT_LINUX]
         wanted = selecting.select_texts(
             text,
             present,
-            lambda part: select_versions(known, prefix + part, self._file.kernels),
+            lambda part: select_versions(known, prefix + part, self._source.kernels),
             key=key,
             option=option,
         )
@@ -465,7 +411,7 @@ class Runs:
         cells = self._index.unique("cell", keep="first", maintain_order=True).select("cell", "key")
         if self._labelled is not None and set(cells["cell"]) <= set(self._labelled["cell"]):
             return self._labelled.filter(pl.col("cell").is_in(cells["cell"].to_list()))
-        return parts.list_parts(self.path, cells, self._configs)
+        return parts.list_parts(self._source, cells, self._configs)
 
     @cached_property
     def _parts(self) -> pl.DataFrame:
@@ -502,11 +448,7 @@ class Runs:
 
     def _read(self, name: str) -> pl.DataFrame:
         """Return all rows of a table that belong to these runs."""
-        wanted = self._index.select("key").with_row_index("place")
-        with Store.open(self.path) as store:
-            return store.read(
-                f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY place, t.rowid", wanted=wanted
-            )
+        return self._source.read(name, self._index.select("key"))
 
     def _select_part_rows(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that meet the conditions on parts of runs; all those of a table of whole runs."""

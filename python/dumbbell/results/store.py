@@ -21,7 +21,7 @@ from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.columns import TABLES as DECLARED
 from dumbbell.results.measured_run import Finished
-from dumbbell.results.reading import ALONE, Attached, attach_file, silence_connection
+from dumbbell.results.reading import ALONE, Attached, attach_file, attach_memory, silence_connection
 from dumbbell.scratch import Scratch, create_whole
 from dumbbell.writing import get_reason
 
@@ -33,6 +33,16 @@ _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
 TABLES = tuple(DECLARED)
+KINDS_OF_RUNS = dict.fromkeys(("key", "experiment", "title"), "VARCHAR") | {
+    "seed": "BIGINT",
+    "matrix": "VARCHAR",
+    "config": "VARCHAR",
+    "engine_version": "VARCHAR",
+    "cell": "VARCHAR",
+    "wall_s": "DOUBLE",
+    "hash": "VARCHAR",
+}
+"""The first columns of table `runs`, and their SQL types."""
 ALLOWED = "a results file written by dumbbell run"
 # what makes files that are called so from results, or from an experiment
 _MADE_BY = {
@@ -151,6 +161,19 @@ class Store:
                 raise Unwritable(f"there is no folder {path.parent}", "a file in a folder that exists", file=path)
             made = cls._create(path)
             return cls._write(path, known=made)
+
+    @classmethod
+    def hold(cls, name: Path, tables: Mapping[str, pl.DataFrame]) -> Self:
+        """Return a store in memory with copies of tables, which errors call `name`."""
+        with contextlib.ExitStack() as undo:
+            file = attach_memory()
+            undo.callback(file.close)
+            for table, rows in tables.items():
+                file.connection.register("held", ArrowStream(rows))
+                file.connection.execute(f"CREATE TABLE {table} AS SELECT * FROM held")
+            file.connection.unregister("held")
+            undo.pop_all()
+            return cls(name, file)
 
     @classmethod
     def _write(cls, path: Path, *, known: bool = False) -> Self:
@@ -365,7 +388,7 @@ class Store:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()
             self._known[name] = {row[0]: row[1] for row in described}
         known = self._known[name]
-        kinds = _list_kinds(rows)
+        kinds = list_kinds(rows)
         if len(kinds.keys() - known.keys()) > 1:
             self._replace_table(name, known, kinds)
         for column, kind in kinds.items():
@@ -389,11 +412,10 @@ class Store:
         if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
             return
         known |= {column: kind for column, kind in kinds.items() if column not in known}
-        columns = (f"{_quote_name(column)} {kind}{_OF_KEY.get((name, column), '')}" for column, kind in known.items())
-        self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({_declare_columns(name, known)})")
 
 
-def _list_kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
+def list_kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
     """Return the names and SQL types of columns."""
     if isinstance(rows, _native.Rows):
         return dict(rows.kinds)
@@ -403,6 +425,11 @@ def _list_kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
 
 
 _OF_KEY = {("runs", "key"): " PRIMARY KEY"}
+
+
+def _declare_columns(table: str, kinds: Mapping[str, str]) -> str:
+    """Return columns as SQL declares them."""
+    return ", ".join(f"{_quote_name(name)} {kind}{_OF_KEY.get((table, name), '')}" for name, kind in kinds.items())
 
 
 def _number_names(names: list[str]) -> list[str]:
@@ -421,11 +448,7 @@ def _make_empty_file() -> bytes:
         draft = folder / "empty.duckdb"
         with contextlib.closing(connect(draft)) as connection:
             connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
-            connection.execute(
-                "CREATE TABLE runs (key VARCHAR PRIMARY KEY, experiment VARCHAR, title VARCHAR, seed BIGINT,"
-                " matrix VARCHAR, config VARCHAR, engine_version VARCHAR, cell VARCHAR,"
-                " wall_s DOUBLE, hash VARCHAR)"
-            )
+            connection.execute(f"CREATE TABLE runs ({_declare_columns('runs', KINDS_OF_RUNS)})")
             for table in TABLES[1:]:
                 connection.execute(f"CREATE TABLE {table} (key VARCHAR)")
             # close() would say nothing if the disk is full, and leave tables in the log

@@ -22,6 +22,7 @@
 
 use super::measure::{Measure, MeasureKind};
 use super::{AnyApp, AppContext, AppKind};
+use crate::fork::{CannotFork, SharedCopies};
 use crate::packet::{Ecn, MTU_FRAME, UDP_HEADERS};
 use crate::param::ParamError;
 use crate::protocol::{Answer, Datagram, DatagramOutlet, PacketFate, Protocol, ShaperControl};
@@ -202,6 +203,11 @@ struct Probe {
 }
 
 impl Protocol for Probe {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Protocol>, CannotFork> {
+        let control = self.control.as_ref().map(|control| Box::new(control.copy(shared)));
+        Ok(Box::new(Probe { board: shared.share_locked(&self.board), control, ..*self }))
+    }
+
     fn start(&mut self, now: Instant) {
         self.next = now;
     }
@@ -354,7 +360,22 @@ impl Controller {
     }
 }
 
+impl Controller {
+    fn copy(&self, shared: &mut SharedCopies) -> Controller {
+        Controller {
+            board: shared.share_locked(&self.board),
+            directions: self.directions.clone(),
+            coming: self.coming.clone(),
+            ..*self
+        }
+    }
+}
+
 impl ShaperControl for Controller {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn ShaperControl>, CannotFork> {
+        Ok(Box::new(self.copy(shared)))
+    }
+
     fn interval(&self) -> Duration {
         LOOK
     }

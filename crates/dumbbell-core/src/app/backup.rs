@@ -46,6 +46,7 @@ pub const MEASURES: [Measure; 1] = [Measure {
 }];
 
 /// Both ends of a backup.
+#[derive(Clone)]
 struct Backup {
     params: Params,
     start: Instant,
@@ -97,6 +98,8 @@ impl Backup {
 }
 
 impl StreamApp for Backup {
+    crate::fork_by_clone!(dyn StreamApp);
+
     fn connections(&self) -> usize {
         1
     }

@@ -78,6 +78,7 @@ pub const MEASURES: [Measure; 6] = [
 ];
 
 /// Both ends of one way of a call.
+#[derive(Clone)]
 struct AudioStream {
     interval: Duration,
     length: u16,
@@ -118,6 +119,8 @@ pub fn build(params: &Params, _context: &AppContext) -> AnyApp {
 }
 
 impl Protocol for AudioStream {
+    crate::fork_by_clone!(dyn Protocol);
+
     fn start(&mut self, now: Instant) {
         (self.started, self.next) = (now, now);
     }

@@ -115,6 +115,7 @@ pub const MEASURES: [Measure; 5] = [
 ];
 
 /// The viewer and the server.
+#[derive(Clone)]
 struct Viewer {
     params: Params,
     /// Made when the user starts.
@@ -181,6 +182,8 @@ impl Viewer {
 }
 
 impl StreamApp for Viewer {
+    crate::fork_by_clone!(dyn StreamApp);
+
     fn connections(&self) -> usize {
         1
     }

@@ -39,6 +39,7 @@ params! {
 pub const MEASURES: [Measure; 3] = [LATE_SHARE, FRAMES_LATE, FRAMES_LOST];
 
 /// Both ends of one way of a game.
+#[derive(Clone)]
 struct UpdateStream {
     rate: u32,
     length: u16,
@@ -71,6 +72,8 @@ pub fn build(params: &Params, _context: &AppContext) -> AnyApp {
 }
 
 impl Protocol for UpdateStream {
+    crate::fork_by_clone!(dyn Protocol);
+
     fn start(&mut self, now: Instant) {
         (self.started, self.next) = (now, now);
     }

@@ -7,6 +7,7 @@
 
 pub mod measure;
 
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::param::{algorithm_specs, AlgorithmSpec, ParamError};
 pub use crate::protocol::PacketFate;
 use crate::protocol::Protocol;
@@ -141,6 +142,20 @@ pub trait StreamApp: Send {
     /// Returns the values of its measures until `now`, in their order; NaN where there is none.
     fn figures(&mut self, _now: Instant) -> Vec<f64> {
         Vec::new()
+    }
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn StreamApp)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn StreamApp>, CannotFork> {
+        Err(CannotFork::default())
+    }
+}
+
+impl Fork for Box<dyn StreamApp> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        (**self).fork(shared)
     }
 }
 

@@ -83,6 +83,7 @@ struct Connection {
 }
 
 /// The burst that is being fetched.
+#[derive(Clone)]
 struct BurstOfFiles {
     start: Instant,
     missing: u32,
@@ -90,6 +91,7 @@ struct BurstOfFiles {
 }
 
 /// The client and the server.
+#[derive(Clone)]
 struct Fetcher {
     params: Params,
     size_rng: Rng,
@@ -155,6 +157,8 @@ impl Fetcher {
 }
 
 impl StreamApp for Fetcher {
+    crate::fork_by_clone!(dyn StreamApp);
+
     fn connections(&self) -> usize {
         if self.params.persistent {
             self.connections.len()

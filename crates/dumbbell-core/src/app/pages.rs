@@ -60,7 +60,7 @@ pub const MEASURES: [Measure; 2] = [
 ];
 
 /// One connection, at both ends.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Connection {
     /// Objects that are requested and not there.
     awaited: VecDeque<AwaitedObject>,
@@ -75,6 +75,7 @@ struct Connection {
 }
 
 /// An object that is requested and not there.
+#[derive(Clone)]
 struct AwaitedObject {
     exchange: u64,
     since: Instant,
@@ -83,6 +84,7 @@ struct AwaitedObject {
 }
 
 /// The page that is being loaded.
+#[derive(Clone)]
 struct Page {
     start: Instant,
     /// Objects that are not requested, and that are not there.
@@ -92,6 +94,7 @@ struct Page {
 }
 
 /// The user, the browser and the server.
+#[derive(Clone)]
 struct Browser {
     params: Params,
     sizes: SizeSource,
@@ -219,6 +222,8 @@ impl Browser {
 }
 
 impl StreamApp for Browser {
+    crate::fork_by_clone!(dyn StreamApp);
+
     fn connections(&self) -> usize {
         self.connections.len()
     }

@@ -42,6 +42,7 @@ pub const MEASURES: [Measure; 0] = [];
 const CONNECTION: usize = 0;
 
 /// The client and the server.
+#[derive(Clone)]
 struct Client {
     params: Params,
     requests: SizeSource,
@@ -115,6 +116,8 @@ impl Client {
 }
 
 impl StreamApp for Client {
+    crate::fork_by_clone!(dyn StreamApp);
+
     fn connections(&self) -> usize {
         usize::from(!self.params.fresh)
     }

@@ -198,6 +198,7 @@ enum Stage {
 }
 
 /// The client and the server.
+#[derive(Clone)]
 struct Tester {
     params: Params,
     test: ResponsivenessTest,
@@ -404,6 +405,8 @@ impl Tester {
 }
 
 impl StreamApp for Tester {
+    crate::fork_by_clone!(dyn StreamApp);
+
     fn connections(&self) -> usize {
         0
     }

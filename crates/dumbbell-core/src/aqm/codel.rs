@@ -373,6 +373,16 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "target", "interval", "ecn", "ce_threshold"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        (self.limit, self.codel) = (fresh.limit, fresh.codel);
+    }
+
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("count", f64::from(self.vars.count));
         tell("dropping", f64::from(u8::from(self.vars.dropping)));

@@ -128,6 +128,16 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "target", "interval"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        self.params = fresh.params;
+    }
+
     fn has_room(&self, bytes: u64) -> bool {
         self.fifo.bytes() + bytes <= self.params.limit
     }

@@ -231,6 +231,16 @@ fn change_prob(prob: f64, delay: Duration, before: Duration, target: Duration) -
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "target"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        (self.limit, self.target) = (fresh.limit, fresh.target);
+    }
+
     fn has_room(&self, bytes: u64) -> bool {
         self.queued + bytes <= self.limit
     }

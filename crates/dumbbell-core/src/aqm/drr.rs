@@ -170,6 +170,11 @@ pub struct FlowQueues<V> {
 }
 
 impl<V> FlowQueues<V> {
+    /// Takes the quantum of `other`, from the next turn of each queue on.
+    pub fn take_quantum(&mut self, other: &FlowQueues<V>) {
+        self.quantum = other.quantum;
+    }
+
     /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run; `quantum` bytes per turn.
     pub fn new(buckets: u32, quantum: u32, context: &QueueContext, name: &str) -> FlowQueues<V> {
         FlowQueues {

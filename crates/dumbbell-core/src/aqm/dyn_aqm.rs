@@ -1,6 +1,7 @@
 //! Queue disciplines that this crate does not know: any [`Aqm`] in a box.
 
 use super::{Aqm, Dequeue, FlowKey};
+use crate::fork::{CannotFork, SharedCopies};
 use crate::log::Log;
 use crate::packet::Packet;
 use crate::units::{Instant, Rate};
@@ -23,6 +24,7 @@ macro_rules! plain_methods {
                 counters() -> Vec<(String, u64)>;
                 internal_queues() -> Vec<String>;
                 shapes() -> bool;
+                changeable() -> &'static [&'static str];
                 reads_acks() -> bool;
             }
             change {
@@ -61,9 +63,10 @@ trait ErasedAqm: Send {
     fn enqueue(&mut self, packet: Packet, now: Instant, log: &mut dyn Log);
     fn dequeue(&mut self, now: Instant, log: &mut dyn Log) -> Dequeue;
     fn on_timer(&mut self, now: Instant, log: &mut dyn Log);
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn ErasedAqm>, CannotFork>;
 }
 
-impl<A: Aqm + Send> ErasedAqm for A {
+impl<A: Aqm + Send + 'static> ErasedAqm for A {
     plain_methods!(call_trait);
     fn enqueue(&mut self, packet: Packet, now: Instant, mut log: &mut dyn Log) {
         Aqm::enqueue(self, packet, now, &mut log);
@@ -73,6 +76,9 @@ impl<A: Aqm + Send> ErasedAqm for A {
     }
     fn on_timer(&mut self, now: Instant, mut log: &mut dyn Log) {
         Aqm::on_timer(self, now, &mut log);
+    }
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn ErasedAqm>, CannotFork> {
+        Ok(Box::new(Aqm::fork(self, shared)?))
     }
 }
 
@@ -97,6 +103,9 @@ impl Aqm for DynAqm {
     fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         self.0.on_timer(now, log);
     }
+    fn fork(&self, shared: &mut SharedCopies) -> Result<DynAqm, CannotFork> {
+        self.0.fork(shared).map(DynAqm)
+    }
 }
 
 #[cfg(test)]
@@ -119,14 +128,14 @@ mod tests {
         let trait_methods = all.split("pub trait Aqm").nth(1).and_then(|text| text.split("\n}\n").next()).expect("the trait");
         let of_trait = trait_methods.lines().filter_map(|line| line.strip_prefix("    fn "));
         let names = of_trait.filter_map(|line| line.split(['(', '<']).next());
-        // a box does not foresee what becomes of a packet
-        let wanted: BTreeSet<String> =
-            names.filter(|name| !["pass", "dequeue_foreseen", "note_start"].contains(name)).map(str::to_owned).collect();
+        // a box does not foresee what becomes of a packet, and nothing of another type comes out of one
+        let not_boxed = ["pass", "dequeue_foreseen", "note_start", "take_params"];
+        let wanted: BTreeSet<String> = names.filter(|name| !not_boxed.contains(name)).map(str::to_owned).collect();
         assert!(wanted.len() > 15 && wanted.contains("bypass_max_len"), "{wanted:?}");
         let plain = functions(own, "macro_rules! plain_methods");
         for (text, part) in [
             (own, "trait ErasedAqm"),
-            (own, "impl<A: Aqm + Send> ErasedAqm for A"),
+            (own, "impl<A: Aqm + Send + 'static> ErasedAqm for A"),
             (own, "impl Aqm for DynAqm"),
             (all, "impl Aqm for AnyAqm"),
         ] {

@@ -80,6 +80,16 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "flow_limit", "quantum", "initial_quantum", "refill_delay", "ce_threshold"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        self.params = fresh.params;
+    }
+
     fn flow_starts(&mut self, flow: u32, _key: &FlowKey) {
         let credit = i64::from(self.params.initial_quantum);
         *self.flows.entry(flow) = FlowQueue { credit, left: Instant::ZERO, ..FlowQueue::default() };

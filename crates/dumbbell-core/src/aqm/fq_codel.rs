@@ -158,6 +158,18 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "quantum", "memory_limit", "drop_batch", "target", "interval", "ecn", "ce_threshold"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        self.queues.take_quantum(&fresh.queues);
+        let State { limit, memory_limit, drop_batch, codel, .. } = fresh;
+        (self.limit, self.memory_limit, self.drop_batch, self.codel) = (limit, memory_limit, drop_batch, codel);
+    }
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.queues.flow_starts(flow, key, CodelVars::default());
     }

@@ -98,6 +98,17 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "quantum", "target", "tupdate", "alpha", "beta", "ecn", "ecn_prob"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        self.queues.take_quantum(&fresh.queues);
+        (self.limit, self.pie) = (fresh.limit, fresh.pie);
+    }
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         if let Some(index) = self.queues.flow_starts(flow, key, self.pie.vars()) {
             self.batches[(self.queues.bucket_of(index) / BATCH) as usize].push(index);

@@ -331,6 +331,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         let index = self.classes.iter().position(|one| one.keys.dscp == Some(key.dscp)).unwrap_or(0);
         *self.of_flow.entry(flow) = index as u8;

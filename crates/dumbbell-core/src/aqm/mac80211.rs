@@ -238,6 +238,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         let number = self.find_station(key.dst_host);
         *self.of_flow.entry(flow) = number as u32;

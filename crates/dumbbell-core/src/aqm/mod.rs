@@ -10,6 +10,7 @@ mod dyn_aqm;
 pub mod fifo;
 pub mod store;
 
+use crate::fork::{CannotFork, SharedCopies};
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::{FlowKey, Packet, MTU_FRAME};
@@ -171,6 +172,30 @@ pub trait Aqm {
         false
     }
 
+    /// Names of the parameters that may change while it runs ([`Aqm::take_params`]).
+    fn changeable(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Takes the parameters of `fresh`, a discipline of the same kind that was just built, which differ in [changeable](Aqm::changeable) ones alone. The packets stay, above a
+    /// smaller limit too, and so does everything that was measured.
+    fn take_params(&mut self, _fresh: Self)
+    where
+        Self: Sized,
+    {
+    }
+
+    /// Returns a copy with all packets, which goes on as the original does. A discipline that is `Clone` writes [`fork_by_clone!()`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Self, CannotFork>
+    where
+        Self: Sized,
+    {
+        Err(CannotFork::default())
+    }
+
     /// Whether it asks its log what acknowledgements say ([`Log::acks`]).
     fn reads_acks(&self) -> bool {
         false
@@ -277,6 +302,22 @@ macro_rules! aqms {
             }
         }
 
+        impl AnyAqm {
+            fn fork_any(&self, shared: &mut SharedCopies) -> Result<AnyAqm, CannotFork> {
+                match self {
+                    $( AnyAqm::$variant(aqm) => Aqm::fork(aqm, shared).map(AnyAqm::$variant), )*
+                    AnyAqm::Dyn(aqm) => aqm.fork(shared).map(AnyAqm::Dyn),
+                }
+            }
+
+            fn take_params_of(&mut self, fresh: AnyAqm) {
+                match (self, fresh) {
+                    $( (AnyAqm::$variant(aqm), AnyAqm::$variant(fresh)) => aqm.take_params(fresh), )*
+                    _ => {}
+                }
+            }
+        }
+
         /// Runs `$body` with `$aqm` bound to the concrete queue inside: one dispatch per run, none per packet.
         #[macro_export]
         macro_rules! with_aqm {
@@ -359,6 +400,12 @@ impl Aqm for AnyAqm {
     }
     fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
         with_aqm!(self, aqm => aqm.on_timer(now, log));
+    }
+    fn fork(&self, shared: &mut SharedCopies) -> Result<AnyAqm, CannotFork> {
+        self.fork_any(shared)
+    }
+    fn take_params(&mut self, fresh: AnyAqm) {
+        self.take_params_of(fresh);
     }
 }
 

@@ -173,6 +173,17 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "target", "tupdate", "alpha", "beta", "k", "ecn"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        let State { params, target, alpha, beta, .. } = fresh;
+        (self.params, self.target, self.alpha, self.beta) = (params, target, alpha, beta);
+    }
+
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let at = At::time(now);

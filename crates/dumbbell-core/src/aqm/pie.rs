@@ -444,6 +444,16 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "target", "tupdate", "alpha", "beta", "ecn", "ecn_prob"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        (self.limit, self.pie) = (fresh.limit, fresh.pie);
+    }
+
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let at = At::time(now);

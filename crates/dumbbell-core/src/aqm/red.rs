@@ -304,6 +304,20 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "min", "max", "probability", "ecn", "harddrop", "nodrop"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        let State { params, min, max, wlog, idle, max_p, .. } = fresh;
+        // the average is kept in units of its weight
+        self.average = (self.average >> self.wlog) << wlog;
+        (self.params, self.min, self.max, self.wlog, self.idle, self.max_p) = (params, min, max, wlog, idle, max_p);
+        self.set_range();
+    }
+
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         if self.admit(&mut packet, now, log) {

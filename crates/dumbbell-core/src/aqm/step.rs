@@ -61,6 +61,16 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "threshold", "not_ect"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        self.params = fresh.params;
+    }
+
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
         let fits = self.fifo.has_place(self.params.limit as usize, now);

@@ -3,6 +3,7 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::param::{algorithm_specs, AlgorithmSpec, Factory, ParamError};
 use crate::prefetch::prefetch;
 use conn::{CaEvent, CaState, Congestion, Conn};
@@ -104,6 +105,14 @@ pub trait CongestionControl {
     fn model(&self, _conn: &Conn) -> Option<Model> {
         None
     }
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn CongestionControl + Send)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn CongestionControl + Send>, CannotFork> {
+        Err(CannotFork::default())
+    }
 }
 
 /// A control that this crate does not know.
@@ -154,6 +163,15 @@ macro_rules! congestion_controls {
             }
         }
 
+        impl Fork for AnyCc {
+            fn fork(&self, shared: &mut SharedCopies) -> Result<AnyCc, CannotFork> {
+                Ok(match self {
+                    $( $(#[$meta])* AnyCc::$variant(state) => AnyCc::$variant(state.clone()), )*
+                    AnyCc::Dyn(DynCc(control)) => AnyCc::Dyn(DynCc(control.fork(shared)?)),
+                })
+            }
+        }
+
         algorithm_specs! {
             /// A congestion control with its parameters, which builds the controls of any number of connections.
             CcSpec { $($(#[$meta])* $variant: $module),* } Dyn Factory<CcContext, DynCc>
@@ -195,6 +213,7 @@ congestion_controls! {
     Ledbat: ledbat as Box,
     LedbatPp: ledbat_pp as Box,
     Constant: constant,
+    External: external,
     #[cfg(test)]
     Follow: follow,
 }

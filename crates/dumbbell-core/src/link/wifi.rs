@@ -8,6 +8,8 @@
 //! So no packet leaves alone that has waited with others, the queue sees the waiting (as the queues of a Linux station do, which fill an
 //! aggregate when the hardware has room), and over long times the link carries its rate, or less if aggregates are full.
 //!
+//! A link that fades has another average for a time, from the first grant in it on.
+//!
 //! So the link can carry an aggregate of full frames at every grant (`share_of`, [`Link::capacity_deficit`]). At 100 Mbit/s such an aggregate is 7.8 ms of
 //! the rate, and a grant that takes 90 ms loses the rest.
 
@@ -31,6 +33,12 @@ crate::params! {
         /// (0.32 ms less than 1 ms, because a part of a millisecond is taken off), and 90 ms more with a probability of
         /// (jitter - 1 ms) / 90 ms: 0.067 at 7 ms. Below 1 ms it is as at 1 ms, above 91 ms as at 91 ms.
         jitter: Duration = Duration::from_millis(1), unit "", range Duration(0), Duration::from_secs(1), source "draft-huitema-ccwg-c4-test-02: averages of good, bad and fading Wi-Fi";
+        /// From this time on the link fades: until `fade_to`, its average is `fade_jitter`. The rate does not change; rate_changes can lower it for this time.
+        fade_from: Option<Instant> = None, unit "", range Instant(0), Instant::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: from 1 s to 3 s; by default it does not fade";
+        /// Until this time; unset: until the end.
+        fade_to: Option<Instant> = None, unit "", range Instant(0), Instant::from_secs(86_400), source "draft-huitema-ccwg-c4-test-02: from 1 s to 3 s";
+        /// Average of the C4 model while the link fades.
+        fade_jitter: Duration = Duration::from_millis(12), unit "", range Duration(0), Duration::from_secs(1), source "draft-huitema-ccwg-c4-test-02: 12 ms while it fades";
         /// Most packets of an aggregate.
         frames: u32 = 64, unit "packets", range 1_u32, 1_024_u32, source "IEEE 802.11-2016 section 9.3.1.9: a compressed block acknowledgement covers 64 frames; Linux ieee80211.h: IEEE80211_MAX_AMPDU_BUF_HT, and 1024 with EHT";
     }
@@ -49,6 +57,38 @@ const NO_LONG: f64 = 6.144_212_353_328_21e-6;
 /// Most that long waits add to the average: 12 * 7.5 ms.
 const LONG_AVERAGE: f64 = LONG_WAITS * LONG;
 
+/// How often grants take long, and what follows for the link.
+#[derive(Clone, Copy, Debug)]
+struct Medium {
+    /// Probability that a grant takes long.
+    bad: f64,
+    /// The share of the rate that the link can carry.
+    share: f64,
+}
+
+impl Medium {
+    fn new(jitter: Duration, full: Duration, frames: u32) -> Medium {
+        let bad = ((jitter.0 as f64 - SHORT) / LONG_AVERAGE).clamp(0.0, 1.0);
+        Medium { bad, share: share_of(bad, full, frames) }
+    }
+
+    /// The same medium at another rate.
+    fn at(self, full: Duration, frames: u32) -> Medium {
+        Medium { share: share_of(self.bad, full, frames), ..self }
+    }
+}
+
+/// A time in which the link fades.
+#[derive(Clone, Copy, Debug)]
+struct Fading {
+    from: Instant,
+    to: Instant,
+    /// Whether the link is in it, as far as the station has followed.
+    is_on: bool,
+    /// The medium of the other time.
+    other: Medium,
+}
+
 /// The station.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -56,10 +96,10 @@ pub struct State {
     frames: u32,
     /// Time that a full aggregate of full frames takes from the rate.
     full: Duration,
-    /// The share of the rate that the link can carry.
-    share: f64,
-    /// Probability that a grant takes long.
-    bad: f64,
+    /// How often grants take long, and the share of the rate that the link can carry.
+    medium: Medium,
+    /// When the link fades, and the medium of the time that it is not in now: of fading, or of the rest.
+    fades: Option<Fading>,
     rng: Rng,
     /// Packets are waiting for a grant, or are part of one.
     waits: bool,
@@ -93,14 +133,19 @@ fn poisson(rng: &mut Rng, mean: f64, none: f64) -> f64 {
 impl State {
     /// A station that has sent nothing yet.
     pub fn new(params: Params, context: &LinkContext) -> State {
-        let bad = ((params.jitter.0 as f64 - SHORT) / LONG_AVERAGE).clamp(0.0, 1.0);
         let full = aggregate(context.rate, params.frames);
+        let fades = params.fade_from.map(|from| Fading {
+            from,
+            to: params.fade_to.unwrap_or(Instant::NEVER),
+            is_on: false,
+            other: Medium::new(params.fade_jitter, full, params.frames),
+        });
         State {
             pace: Pace::new(context.rate),
             frames: params.frames,
             full,
-            share: share_of(bad, full, params.frames),
-            bad,
+            medium: Medium::new(params.jitter, full, params.frames),
+            fades,
             rng: context.rng("link wifi", 0),
             waits: false,
             grant: Instant::ZERO,
@@ -131,15 +176,35 @@ impl State {
         if self.waits {
             self.close_grant();
             let busy = now.saturating_since(self.busy_since);
-            self.lost -= (1.0 - self.share) * self.bytes_in(busy.0 as f64);
+            self.lost -= (1.0 - self.medium.share) * self.bytes_in(busy.0 as f64);
             self.waits = false;
         }
         self.taken = 0;
     }
 
+    /// Counts what was carried until now at the share of the rate that the link could carry until now.
+    fn settle(&mut self, now: Instant) {
+        if self.waits {
+            let busy = now.saturating_since(self.busy_since);
+            self.lost -= (1.0 - self.medium.share) * self.bytes_in(busy.0 as f64);
+            self.busy_since = self.busy_since.max(now);
+        }
+    }
+
+    /// Takes the medium that the link has at `now`.
+    fn follow_fading(&mut self, now: Instant) {
+        let Some(fading) = self.fades else { return };
+        let is_on = fading.from <= now && now < fading.to;
+        if is_on != fading.is_on {
+            self.settle(now);
+            self.fades = Some(Fading { is_on, other: self.medium, ..fading });
+            self.medium = fading.other;
+        }
+    }
+
     /// How long a grant takes.
     fn draw(&mut self) -> Duration {
-        let is_bad = self.rng.next_f64() < self.bad;
+        let is_bad = self.rng.next_f64() < self.medium.bad;
         let long = if is_bad { poisson(&mut self.rng, LONG_WAITS, NO_LONG) } else { 0.0 };
         let short = poisson(&mut self.rng, SHORT_WAITS, NO_SHORT);
         let less = if short >= 1.0 { self.rng.next_f64() * SHORT } else { 0.0 };
@@ -165,6 +230,7 @@ impl Link for State {
             return None;
         }
         self.close_grant();
+        self.follow_fading(now);
         if self.taken >= self.frames {
             self.paid = self.paid.max(now);
         }
@@ -181,18 +247,19 @@ impl Link for State {
     }
 
     fn set_rate(&mut self, rate: Rate, now: Instant) {
+        self.follow_fading(now);
+        self.settle(now);
         if self.waits {
-            // what was carried until now counts at the old rate
-            let busy = now.saturating_since(self.busy_since);
-            self.lost -= (1.0 - self.share) * self.bytes_in(busy.0 as f64);
-            self.busy_since = self.busy_since.max(now);
             // time that the rate has paid, or that packets owe to it, stays as it is, and is worth bytes of the new rate
             let paid = now.0 as f64 - self.paid_before.0 as f64;
             self.lost += self.bytes_in(paid) - paid * rate.bits() as f64 / 8e9;
         }
         self.pace = Pace::new(rate);
         self.full = aggregate(rate, self.frames);
-        self.share = share_of(self.bad, self.full, self.frames);
+        self.medium = self.medium.at(self.full, self.frames);
+        if let Some(fading) = &mut self.fades {
+            fading.other = fading.other.at(self.full, self.frames);
+        }
     }
 
     fn unsent(&self, now: Instant) -> u64 {
@@ -210,7 +277,12 @@ impl Link for State {
     }
 
     fn open(&mut self, from: Instant, until: Instant) -> f64 {
-        (until - from).as_secs_f64() * self.share
+        let whole = (until - from).as_secs_f64() * self.medium.share;
+        let Some(fading) = self.fades else { return whole };
+        // the part of this time in which the medium is the other one
+        let faded = fading.to.min(until).saturating_since(fading.from.max(from));
+        let other = if fading.is_on { (until - from).saturating_sub(faded) } else { faded };
+        whole + other.as_secs_f64() * (fading.other.share - self.medium.share)
     }
 }
 
@@ -273,7 +345,7 @@ mod tests {
     use super::*;
 
     fn link(jitter_ms: u64, frames: u32) -> State {
-        State::new(Params { jitter: Duration::from_millis(jitter_ms), frames }, &context(10))
+        State::new(Params { jitter: Duration::from_millis(jitter_ms), frames, ..Params::default() }, &context(10))
     }
 
     #[test]
@@ -328,7 +400,8 @@ mod tests {
     fn its_capacity_is_what_a_full_queue_gets() {
         // full frames, always enough of them: what it carries is what it could, to the byte, and in the mean its share of the rate
         for (mbit, jitter, frames) in [(100, 7, 64), (100, 1, 64), (20, 12, 16), (10, 1, 1), (1_000, 7, 1_024), (10, 7, 64)] {
-            let mut link = State::new(Params { jitter: Duration::from_millis(jitter), frames }, &context(mbit));
+            let mut link =
+                State::new(Params { jitter: Duration::from_millis(jitter), frames, ..Params::default() }, &context(mbit));
             let until = Instant::from_secs(400);
             let mut carried = 0;
             let mut now = Instant::ZERO;
@@ -346,7 +419,11 @@ mod tests {
             let used = (carried - link.unsent(now)) as f64 / could;
             assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
             let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;
-            assert!((mean / link.share - 1.0).abs() < 0.06, "{mbit} Mbit/s, {jitter} ms, {frames}: {mean}, not {}", link.share);
+            assert!(
+                (mean / link.medium.share - 1.0).abs() < 0.06,
+                "{mbit} Mbit/s, {jitter} ms, {frames}: {mean}, not {}",
+                link.medium.share
+            );
         }
     }
 
@@ -355,7 +432,8 @@ mod tests {
         for (first, second, jitter, frames) in
             [(100, 1, 7, 4), (1, 100, 7, 4), (1, 100, 12, 1_024), (100, 1, 12, 64), (5, 50, 1, 1)]
         {
-            let mut link = State::new(Params { jitter: Duration::from_millis(jitter), frames }, &context(first));
+            let mut link =
+                State::new(Params { jitter: Duration::from_millis(jitter), frames, ..Params::default() }, &context(first));
             let (mut carried, mut could, mut now, mut changed) = (0, 0.0, Instant::ZERO, Instant::ZERO);
             // the rates take turns, each for some 300 ms and never at the instant of a grant
             for turn in 0..400_u64 {
@@ -386,8 +464,48 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_fades_has_the_average_of_the_time() {
+        let params =
+            Params { fade_from: Some(Instant::from_secs(100)), fade_to: Some(Instant::from_secs(300)), ..Params::default() };
+        let mut link = State::new(params, &context(100));
+        let mut grants = Vec::new();
+        let (mut carried, mut now) = (0.0, Instant::ZERO);
+        while now < Instant::from_secs(400) {
+            match link.wait(waiting(10_000), now) {
+                Some(later) => {
+                    // the time that the rate has paid for goes by as well
+                    grants.push((now.as_secs_f64(), (later - link.paid_before).as_secs_f64() * 1e3));
+                    now = later;
+                }
+                None => {
+                    link.take(1_514, now);
+                    carried += 1_514.0;
+                }
+            }
+        }
+        let mean = |from: f64, to: f64| {
+            let within: Vec<f64> = grants.iter().filter(|grant| (from..to).contains(&grant.0)).map(|grant| grant.1).collect();
+            within.iter().sum::<f64>() / within.len() as f64
+        };
+        // as in `a_grant_takes_its_average`: 0.684 ms, and 11 ms more while it fades
+        for (from, to, average, within) in [(0.0, 100.0, 0.684, 0.02), (100.0, 300.0, 11.684, 1.0), (300.0, 400.0, 0.684, 0.02)] {
+            let found = mean(from, to);
+            assert!((found - average).abs() < within, "from {from} s: {found}, not {average}");
+        }
+        // what it carried is what it could, in the time that fades and in the other
+        let could = 12.5e6 * link.open(Instant::ZERO, now) - link.capacity_deficit(now) as f64;
+        let used = (carried - link.unsent(now) as f64) / could;
+        assert!((0.998..=1.002).contains(&used), "{used}");
+        // asked of a part of it
+        let good = link.open(Instant::ZERO, Instant::from_secs(100));
+        let bad = link.open(Instant::from_secs(100), Instant::from_secs(300));
+        assert!(bad / 200.0 < good / 100.0);
+        assert!((link.open(Instant::from_secs(50), Instant::from_secs(350)) - good - bad).abs() < 1e-9);
+    }
+
+    #[test]
     fn while_it_rests_it_could_carry_its_share() {
-        let mut link = State::new(Params { jitter: Duration::from_millis(7), frames: 64 }, &context(100));
+        let mut link = State::new(Params { jitter: Duration::from_millis(7), frames: 64, ..Params::default() }, &context(100));
         assert_eq!(link.capacity_deficit(Instant::from_secs(9)), 0);
         // a packet, and nothing behind it: what it could carry meanwhile is at most the rate
         let granted = link.wait(waiting(1), Instant::from_secs(10)).expect("a grant");
@@ -396,7 +514,7 @@ mod tests {
         link.wait(waiting(0), granted);
         let busy = (granted - Duration::from_secs(10)).as_secs_f64();
         let gained = -link.capacity_deficit(Instant::from_secs(20)) as f64;
-        assert!(gained <= (1.0 - link.share) * busy * 12.5e6 && gained > -busy * 12.5e6, "{gained} in {busy} s");
+        assert!(gained <= (1.0 - link.medium.share) * busy * 12.5e6 && gained > -busy * 12.5e6, "{gained} in {busy} s");
         assert_eq!(link.capacity_deficit(Instant::from_secs(20)), link.capacity_deficit(Instant::from_secs(30)));
     }
 

@@ -1,6 +1,7 @@
 //! The interface of congestion controls of video. [`nada`](super::nada) is one whose receiver computes; [`feedback`](super::feedback) has the interface for those whose sender computes from reports on
 //! single packets.
 
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::packet::Ecn;
 use crate::param::{Factory, ParamKind, ParamType};
 use crate::units::{Duration, Instant, Rate};
@@ -77,6 +78,20 @@ pub trait MediaControl: Send {
 
     /// The sender has a report with this value, `rtt` after the last packet was sent that had arrived when it was made.
     fn on_report(&mut self, value: u64, rtt: Duration, now: Instant);
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!(dyn MediaControl)`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Box<dyn MediaControl>, CannotFork> {
+        Err(CannotFork::default())
+    }
+}
+
+impl Fork for Box<dyn MediaControl> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        (**self).fork(shared)
+    }
 }
 
 /// Builds the control of a video, for its run and user.

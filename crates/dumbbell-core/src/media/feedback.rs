@@ -4,6 +4,7 @@
 //! packets of a report that is lost are not reported again (RFC 8888, section 3.1, allows, and does not demand, reports that overlap).
 
 use super::control::{MediaArrival, MediaControl, MediaPacket, MediaReport};
+use crate::fork::{CannotFork, SharedCopies};
 use crate::packet::{Ecn, UDP_HEADERS};
 use crate::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
@@ -48,6 +49,17 @@ pub trait SenderControl: Send {
 
     /// A report has come, on packets in the order of their numbers. It may be empty. Packets of reports that were lost are missing between this one and the one before.
     fn on_feedback(&mut self, packets: &[PacketReport], rtt: Duration, now: Instant);
+
+    /// Returns a copy that goes on as the original does; a type that is `Clone` writes [`fork_by_clone!()`](crate::fork_by_clone).
+    ///
+    /// # Errors
+    /// It cannot be copied, which is the default.
+    fn fork(&self, _shared: &mut SharedCopies) -> Result<Self, CannotFork>
+    where
+        Self: Sized,
+    {
+        Err(CannotFork::default())
+    }
 }
 
 /// Units of the arrival time of a packet (RFC 8888, section 3.1): 1/1024 s before the report. The largest offset means 8189 of them or more.
@@ -61,7 +73,7 @@ const MOST_PACKETS: usize = 690;
 const NEXT_PART: Duration = Duration::from_millis(1);
 
 /// A report on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct WayReport {
     number: u64,
     /// The first packet that it covers.
@@ -72,7 +84,7 @@ struct WayReport {
 }
 
 /// A [`SenderControl`] with a receiver that reports all packets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PerPacketFeedback<C> {
     control: C,
     interval: Duration,
@@ -122,7 +134,19 @@ fn round_arrival(arrived: Instant, at: Instant) -> Instant {
     Instant(at.0.saturating_sub(carried * 1_000_000_000 / OFFSETS_PER_SECOND))
 }
 
-impl<C: SenderControl> MediaControl for PerPacketFeedback<C> {
+impl<C: SenderControl + 'static> MediaControl for PerPacketFeedback<C> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn MediaControl>, CannotFork> {
+        Ok(Box::new(PerPacketFeedback {
+            control: self.control.fork(shared)?,
+            sent: self.sent.clone(),
+            arrivals: self.arrivals.clone(),
+            reports: self.reports.clone(),
+            spare: Vec::new(),
+            covered: Vec::new(),
+            ..*self
+        }))
+    }
+
     fn start(&mut self, now: Instant) {
         self.control.start(now);
     }

@@ -359,6 +359,8 @@ impl Nada {
 }
 
 impl MediaControl for Nada {
+    crate::fork_by_clone!(dyn MediaControl);
+
     fn start(&mut self, now: Instant) {
         self.sender.last_report = now;
     }

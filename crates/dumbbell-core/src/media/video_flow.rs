@@ -3,6 +3,7 @@
 use super::control::{MediaArrival, MediaControl, MediaPacket};
 use super::video::{FixedSource, FramePart, FrameSpacing, StatisticalSource, UnsentFrames, VideoFrame};
 use super::viewer::{VideoQuality, Viewer, ViewerParams};
+use crate::fork::{CannotFork, Fork, SharedCopies};
 use crate::packet::{Ecn, UDP_HEADERS};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, PacketFate, Protocol};
 use crate::units::{Duration, Instant, Rate};
@@ -173,7 +174,19 @@ impl VideoFlow {
     }
 }
 
+crate::fork_fields! {
+    VideoFlow {
+        control;
+        source, options, unsent, gap, next_send, is_active, stopped, in_flight, first, delay, next_report, viewer, counts_from,
+        captured, cancelled_before
+    }
+}
+
 impl Protocol for VideoFlow {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Protocol>, CannotFork> {
+        Ok(Box::new(Fork::fork(self, shared)?))
+    }
+
     fn start(&mut self, now: Instant) {
         self.is_active = true;
         self.counts_from = now;

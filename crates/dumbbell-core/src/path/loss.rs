@@ -37,6 +37,11 @@ impl State {
     pub fn new(params: Params, _rng: &mut Rng) -> State {
         State { probability: params.probability, from: params.from, to: params.to.unwrap_or(Instant::NEVER) }
     }
+
+    /// From now on a packet is lost with this `probability`.
+    pub fn set_probability(&mut self, probability: f64) {
+        self.probability = probability;
+    }
 }
 
 impl<T: PathItem> Stage<T> for State {

@@ -233,6 +233,13 @@ impl<T: PathItem> Path<T> {
         Path::new(stages.iter().map(|stage| stage.build(&mut rng)).collect(), rng)
     }
 
+    /// Stage number `stage` loses items with this `probability` from now on. Returns whether it is a stage of independent loss.
+    pub fn set_loss(&mut self, stage: usize, probability: f64) -> bool {
+        let Some(AnyStage::Loss(loss)) = self.stages.get_mut(stage) else { return false };
+        loss.set_probability(probability);
+        true
+    }
+
     /// `item` enters the path, which leads to `end`.
     #[inline]
     pub fn push(&mut self, item: T, now: Instant, end: &mut dyn Sink<T>) {

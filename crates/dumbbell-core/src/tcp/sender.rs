@@ -29,7 +29,7 @@ use crate::histogram::CompactHistogram;
 use crate::packet::{flag, Ecn, Packet, Timestamps, SYN_FRAME};
 use crate::prefetch::{prefetch, prefetch_part};
 use crate::rtt::{RttEstimator, RTO_INIT_US, RTO_MAX_US};
-use crate::units::{Duration, Instant};
+use crate::units::{Duration, Instant, Rate};
 use std::sync::Arc;
 
 /// Where the connection stands.
@@ -109,6 +109,15 @@ pub struct Sender {
     pub(super) losses: u64,
     #[cfg(test)]
     pub(super) last_sample: Option<RateSample>,
+}
+
+crate::fork_fields! {
+    Sender {
+        cc;
+        started, syn_retries, frto_active, stats, reduction, undo, conn, host, rate, flow, peer_window, peer_segments, ts_recent, ecn,
+        phase, is_usual, control, timer, pacer, probe, window_end, last_sent, last_burst, cwnd_usage_seq, queue, reordering, board,
+        rtt_samples, finished, sizes, losses, #[cfg(test)] last_sample
+    }
 }
 
 /// Microseconds of `time`, as far as they fit.
@@ -264,6 +273,17 @@ impl Sender {
             writes.fill(at);
             self.queue.wakes_at = self.queue.wakes_at.min(at);
         }
+    }
+
+    /// Lets an agent set window and pacing rate. What the connection may send then leaves at `at`, by [`Sender::on_timer`]. Returns whether the control is
+    /// [`external`](cc::external).
+    pub fn steer(&mut self, window: Option<u32>, rate: Option<Rate>, at: Instant) -> bool {
+        let AnyCc::External(control) = &mut self.cc else { return false };
+        control.steer(&mut self.conn, window, rate);
+        if self.phase == Phase::Established && !self.queue.stopped {
+            self.queue.wakes_at = self.queue.wakes_at.min(at);
+        }
+        true
     }
 
     /// Returns the writes of an application that writes piece by piece.

@@ -7,6 +7,7 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Instant;
 
 /// A hop at the end of the measured time.
+#[derive(Clone)]
 pub struct HopRow {
     /// Name of the hop.
     pub name: String,
@@ -91,6 +92,7 @@ columns! {
 }
 
 /// A hop at a point of the time series.
+#[derive(Clone)]
 pub struct HopSeriesRow {
     /// The point.
     pub time: Instant,

@@ -3,6 +3,7 @@
 use super::Instance;
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
 use dumbbell_core::cc::{AckEvent, CongestionControl, Control, EcnUse, Model, RateSample};
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_plugin::abi;
 use dumbbell_plugin::steering::{self, is_window, state_name, WINDOWS};
 use pyo3::exceptions::PyValueError;
@@ -120,6 +121,10 @@ impl PyControl {
 }
 
 impl CongestionControl for PyControl {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn CongestionControl + Send>, CannotFork> {
+        Ok(Box::new(PyControl { instance: self.instance.fork(shared)?, traits: self.traits }))
+    }
+
     fn control(&self) -> Control {
         self.traits.control
     }

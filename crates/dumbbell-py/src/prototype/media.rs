@@ -2,6 +2,7 @@
 
 use super::{table, Instance};
 use dumbbell_core::app::AppContext;
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::media::control::MediaPacket;
 use dumbbell_core::media::feedback::{PacketReport, PerPacketFeedback, SenderControl};
 use dumbbell_core::units::{Duration, Instant, Rate};
@@ -70,6 +71,10 @@ impl PyMedia {
 }
 
 impl SenderControl for PyMedia {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<PyMedia, CannotFork> {
+        Ok(PyMedia { instance: self.instance.fork(shared)?, next: self.next })
+    }
+
     fn start(&mut self, now: Instant) {
         if self.instance.has("start") {
             self.instance.call("start", |py| (now.0,).into_pyobject(py), |_| Ok(()));

@@ -2,6 +2,7 @@
 
 use super::port::{BlockPool, NO_BLOCKS};
 use crate::hop_log::AckCounters;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::{AckLookup, At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::reply::ReceiverReply;
@@ -16,7 +17,7 @@ pub struct QueuedAck {
 }
 
 /// Acknowledgements in hops by the sequence numbers of their packets, and SACK blocks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct AckContents {
     pub held: Vec<QueuedAck>,
     pub pool: BlockPool,
@@ -44,6 +45,13 @@ impl<L: Log> Acks<L> {
     /// With nothing counted yet.
     pub fn new(listener: L) -> Acks<L> {
         Acks { lost: Vec::new(), said: AckContents::default(), counters: AckCounters::default(), listener }
+    }
+}
+
+impl<L: Log + Fork> Fork for Acks<L> {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let listener = self.listener.fork(shared)?;
+        Ok(Acks { lost: self.lost.clone(), said: self.said.clone(), counters: self.counters, listener })
     }
 }
 

@@ -21,7 +21,7 @@ pub enum StreamEvent {
 }
 
 /// Bytes of one way that were written, by stream, and how many of them have arrived.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct WrittenStreams {
     /// Ends of the writes into the lasting stream that have not arrived, bytes since its start.
     ends: VecDeque<u64>,
@@ -41,6 +41,8 @@ pub struct StackConnection {
     read: [u64; 2],
     events: VecDeque<StreamEvent>,
 }
+
+dumbbell_core::fork_fields! { StackConnection { transport; slots, written, read, events } }
 
 impl StackConnection {
     /// A connection with nothing in it, whose client has not begun to connect.
@@ -146,6 +148,8 @@ pub struct StackConnections {
     /// Connections that the application has closed and of which something is left.
     closing: Vec<StackConnection>,
 }
+
+dumbbell_core::fork_fields! { StackConnections { open, closing; } }
 
 impl StackConnections {
     /// Returns the open connection of this number.

@@ -8,6 +8,7 @@ use super::tcp::Tcp;
 use crate::flow::{FlowResult, Samples};
 use crate::measure::SeriesView;
 use dumbbell_core::app::StreamDirection;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
 use dumbbell_core::packet::Packet;
@@ -42,6 +43,8 @@ pub struct TcpWay {
     /// It was closed before it began.
     never_began: bool,
 }
+
+dumbbell_core::fork_fields! { TcpWay { tcp; place, behind, arrived, connected_at, is_connected } }
 
 impl TcpWay {
     /// A connection that has not begun; its receiver's clock is `behind` that of the engine.
@@ -221,6 +224,15 @@ impl Connection for TcpWay {
 pub enum AppStream {
     Tcp(TcpWay),
     Stack(StackWay),
+}
+
+impl Fork for AppStream {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(match self {
+            AppStream::Tcp(way) => AppStream::Tcp(way.fork(shared)?),
+            AppStream::Stack(way) => AppStream::Stack(way.clone()),
+        })
+    }
 }
 
 impl AppStream {

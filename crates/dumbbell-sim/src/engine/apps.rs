@@ -26,6 +26,7 @@ use dumbbell_core::app::{
     AnyApp, AppContext, AppKind, ExchangeArrival, Load, StreamApp, StreamArrival, StreamDirection, StreamOutlet,
 };
 use dumbbell_core::cc::{AnyCc, CcContext};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::packet::{FlowKey, UDP_HEADERS};
 use dumbbell_core::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::stream_transport::StreamNumber;
@@ -53,6 +54,9 @@ struct StreamUser {
     /// Connections over a stack.
     stacks: StackConnections,
 }
+
+dumbbell_core::fork_fields! { AppUser { streams; first, stop } }
+dumbbell_core::fork_fields! { StreamUser { streams, stacks; open } }
 
 /// The parts of a run that endpoints of connections are made of.
 struct StreamFactory<'a> {
@@ -343,6 +347,24 @@ impl<N: Topology> Engine<N> {
                     self.apps.push(AppUser { streams: None, first, stop: Instant::NEVER });
                 }
             }
+        }
+    }
+
+    /// Returns copies of the users.
+    pub(super) fn copy_apps(&self, shared: &mut SharedCopies) -> Result<Vec<AppUser>, CannotFork> {
+        let copy = |(app, user): (usize, &AppUser)| user.fork(shared).map_err(|refused| refused.name_part(|| self.name_app(app)));
+        self.apps.iter().enumerate().map(copy).collect()
+    }
+
+    /// Names what a program may have brought along for user `app`.
+    pub(super) fn name_app(&self, app: usize) -> String {
+        let one = &self.config.apps[app];
+        match &one.cc {
+            Some(CarrierSpec::Stack(stack)) => format!("application {app} ({}): the endpoint {}", one.spec.name(), stack.name()),
+            Some(CarrierSpec::Tcp(cc)) => {
+                format!("application {app} ({}): the congestion control {}", one.spec.name(), cc.name())
+            }
+            None => format!("application {app} ({}): its congestion control", one.spec.name()),
         }
     }
 

@@ -28,6 +28,7 @@ pub enum NextEvent {
 }
 
 /// The clock.
+#[derive(Clone)]
 pub struct Clock {
     times: MinTree,
     /// Times of all events except arrivals, which look at nothing.
@@ -141,6 +142,31 @@ impl Clock {
         let next = (now + SAMPLE_INTERVAL).min(self.end + ahead);
         self.set(NextEvent::Sample(line), if over { Instant::NEVER } else { next });
         over
+    }
+
+    /// A line is added behind the others, which is sampled when line `like` is.
+    pub fn add_line(&mut self, like: usize) {
+        let (lines, count) = (self.lines, self.lines + self.processes + 6);
+        let sample = self.times.get(1 + like);
+        for tree in [&mut self.times, &mut self.looks] {
+            let mut larger = MinTree::new(count + 1);
+            for index in 0..count {
+                larger.set(if index <= lines { index } else { index + 1 }, tree.get(index));
+            }
+            larger.set(1 + lines, sample);
+            *tree = larger;
+        }
+        self.lines += 1;
+    }
+
+    /// A change of rate that the configuration did not have has just taken its place in it, before those that come.
+    pub fn note_change(&mut self) {
+        self.changes += 1;
+    }
+
+    /// Number of changes of rate so far.
+    pub fn count_changes(&self) -> usize {
+        self.changes
     }
 
     /// A point of the series was taken at `now`: plans the next.

@@ -19,6 +19,7 @@ use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
 
 /// Answers that have come back.
+#[derive(Clone)]
 pub struct Answers {
     /// RTTs of the answers; none are recorded after the end of the measured time.
     pub rtts: Option<CompactHistogram>,
@@ -93,6 +94,14 @@ pub struct DatagramFlow {
     closed: Option<Instant>,
     /// Datagrams that a transport has sent at this instant: number, and whether it is an answer.
     fresh: Vec<(u64, bool)>,
+}
+
+dumbbell_core::fork_fields! {
+    DatagramFlow {
+        protocol;
+        is_transport, is_echo, slot, sent, received, transit, begun, stopped, answers, half_rtt, left, started, size, complete, closed,
+        fresh
+    }
 }
 
 /// Makes packets of datagrams.

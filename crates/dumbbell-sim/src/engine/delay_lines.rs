@@ -15,6 +15,7 @@ use dumbbell_core::ring::Ring;
 use dumbbell_core::units::{Duration, Instant};
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
+#[derive(Clone)]
 pub struct DelayLine {
     pub delay: Duration,
     /// Whether its data are sent up.
@@ -26,6 +27,8 @@ pub struct DelayLine {
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
     pub over: bool,
+    /// It was added for endpoints whose base RTT changed, whose clocks run ahead as they did before.
+    pub is_added: bool,
 }
 
 /// An acknowledgement in a line.
@@ -41,14 +44,22 @@ pub struct ReturningAck {
 }
 
 /// The lines of acknowledgements.
+#[derive(Clone)]
 pub struct DelayLines {
     pub all: Vec<DelayLine>,
     /// Earliest acknowledgement of each line, then, over one hop that has them, its parts with times of their own.
     pub times: MinTree,
     pub pool: BlockPool,
+    /// Entries of [`DelayLines::times`] behind those of the lines.
+    others: usize,
 }
 
 impl DelayLines {
+    /// Lines without acknowledgements, and `others` entries for other times.
+    pub fn new(all: Vec<DelayLine>, others: usize) -> DelayLines {
+        DelayLines { times: MinTree::new(all.len() + others), all, pool: BlockPool::default(), others }
+    }
+
     /// An acknowledgement enters the line `number`.
     #[inline(always)]
     pub fn push(&mut self, number: u32, reply: ReceiverReply, blocks: u32, now: Instant) {
@@ -88,6 +99,35 @@ impl DelayLines {
         acks.insert(index, ack);
         if index == 0 {
             self.times.set(number, at);
+        }
+    }
+
+    /// Adds a line behind the others. Returns its number.
+    pub fn add_line(&mut self, line: DelayLine) -> u32 {
+        let number = self.all.len();
+        let mut times = MinTree::new(number + 1 + self.others);
+        for index in 0..number + self.others {
+            times.set(if index < number { index } else { index + 1 }, self.times.get(index));
+        }
+        self.times = times;
+        self.all.push(line);
+        number as u32
+    }
+
+    /// Moves the acknowledgements of the endpoint in `slot` that are on their way from one line to another. They arrive as if the delay of that line had been theirs
+    /// since they were sent, but not before `now`, and in the same order.
+    pub fn move_acks(&mut self, slot: u32, from: u32, to: u32, now: Instant) {
+        let (old, new) = (self.all[from as usize].delay, self.all[to as usize].delay);
+        let (moved, stay): (Vec<_>, Vec<_>) = self.all[from as usize].acks.drain().partition(|ack| ack.reply.flow() == slot);
+        stay.into_iter().for_each(|ack| self.all[from as usize].acks.push_back(ack));
+        let mut there: Vec<_> = self.all[to as usize].acks.drain().collect();
+        // at one instant those that the line had come first
+        there.extend(moved.into_iter().map(|ack| ReturningAck { at: ((ack.at - old) + new).max(now), ..ack }));
+        there.sort_by_key(|ack| ack.at);
+        there.into_iter().for_each(|ack| self.all[to as usize].acks.push_back(ack));
+        for number in [from, to].map(|line| line as usize) {
+            let first = self.all[number].acks.front().map_or(Instant::NEVER, |ack| ack.at);
+            self.times.set(number, first);
         }
     }
 

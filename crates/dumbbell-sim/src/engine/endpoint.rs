@@ -10,6 +10,7 @@ use super::transport::Transport;
 use crate::flow::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::prefetch::prefetch_part;
 use dumbbell_core::record::FlowCounters;
@@ -59,6 +60,10 @@ pub struct Endpoint {
     pub member: u32,
     pub transport: Transport,
     pub samples: Samples,
+}
+
+dumbbell_core::fork_fields! {
+    Endpoint { transport; origin, number, class, start, stop, quiet_since, look_at, stages, line, member, samples }
 }
 
 /// Checks that as many packets are `there` as are unaccounted for.
@@ -297,6 +302,19 @@ impl Arena {
     /// No endpoints yet, room for `capacity`.
     pub fn new(capacity: usize) -> Arena {
         Arena { endpoints: Vec::with_capacity(capacity), timers: MinTree::new(capacity), free: Vec::new() }
+    }
+
+    /// Returns a copy with all endpoints. `name` names an endpoint that refuses.
+    ///
+    /// # Errors
+    /// An endpoint that cannot be copied.
+    pub fn fork(&self, shared: &mut SharedCopies, name: impl Fn(&Endpoint) -> String) -> Result<Arena, CannotFork> {
+        let copies = self.endpoints.iter().map(|one| one.fork(shared).map_err(|refused| refused.name_part(|| name(one))));
+        let mut endpoints = Vec::with_capacity(self.endpoints.capacity());
+        for copy in copies {
+            endpoints.push(copy?);
+        }
+        Ok(Arena { endpoints, timers: self.timers.clone(), free: self.free.clone() })
     }
 
     /// Returns the number of slots, free ones included.

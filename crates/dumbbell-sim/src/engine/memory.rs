@@ -9,6 +9,7 @@ const MEMORY_FREED: i64 = 65_536;
 
 /// Bytes in the send buffers of all endpoints, where they are limited. The kernel's total changes in steps: what one processor takes or gives back counts once it is
 /// [`MEMORY_RESERVE`]. Linux `sk_memory_allocated_add`, `tcp_should_expand_sndbuf`.
+#[derive(Clone)]
 pub struct SendMemory {
     limit: u64,
     /// The shared total, bytes, as the kernel counts it.

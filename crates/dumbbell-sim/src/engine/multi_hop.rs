@@ -14,22 +14,23 @@ use super::ack_log::{Acks, QueuedAck};
 use super::delay_lines::{DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
-use super::port::{BlockPool, Ingress};
-use super::topology::{backlog, LoopState, Topology};
+use super::port::Ingress;
+use super::topology::{backlog, ForkNet, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
-use crate::hop_log::HopLog;
-use crate::min_tree::{MinList, MinTree};
+use crate::hop_log::{Backlog, HopLog};
+use crate::min_tree::MinList;
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
-use dumbbell_core::record::FlowCounters;
+use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::{Instant, Rate};
@@ -91,6 +92,28 @@ pub struct MultiHop<L: Tap = ()> {
     log: HopLog,
 }
 
+impl<L: Tap + Fork + Send + 'static> ForkNet for MultiHop<L> {
+    fn fork_net(&self, config: &RunConfig, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let aqms = std::iter::once(&config.aqm).chain(config.hops.iter().map(|hop| &hop.aqm));
+        let hops = self.hops.iter().zip(aqms).map(|(one, aqm)| one.fork(aqm, shared)).collect::<Result<_, _>>()?;
+        Ok(MultiHop {
+            hops,
+            links: self.links.clone(),
+            stages: self.stages.clone(),
+            lines: self.lines.clone(),
+            members: self.members.clone(),
+            held: self.held.clone(),
+            free: self.free.clone(),
+            due: self.due.clone(),
+            direct: self.direct.clone(),
+            memory: self.memory.clone(),
+            aqm_at: self.aqm_at,
+            out: Vec::new(),
+            log: self.log.clone(),
+        })
+    }
+}
+
 impl<L: Tap + Send + 'static> MultiHop<L> {
     /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
     pub fn new(
@@ -107,7 +130,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         let mut net = MultiHop {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 2),
-            lines: DelayLines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
+            lines: DelayLines::new(lines, 0),
             hops,
             members: Vec::new(),
             held: Vec::new(),
@@ -547,6 +570,20 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         self.update_times(change.hop);
     }
 
+    fn take_params(&mut self, hop: usize, fresh: AnyAqm) {
+        self.hops[hop].hop.bottleneck.take_params(fresh);
+    }
+
+    fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool {
+        self.hops[hop].hop.set_loss(is_behind, stage, probability)
+    }
+
+    fn set_line(&mut self, slot: u32, line: u32) {
+        if let Some(member) = self.members.get_mut(slot as usize) {
+            member.line = line;
+        }
+    }
+
     fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant) {
         self.hops[hop].hop.bottleneck.set_shaper(rate, now);
         self.update_times(hop as u16);
@@ -577,6 +614,13 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
 
     fn bottleneck_mut(&mut self) -> &mut Bottleneck<AnyAqm, Acks<L>> {
         &mut self.hops[0].hop.bottleneck
+    }
+
+    fn hops(&self, tell: &mut dyn FnMut(&str, Backlog, &QueueCounters)) {
+        for one in &self.hops {
+            let Bottleneck { aqm, log, .. } = &one.hop.bottleneck;
+            tell(&one.name, backlog(aqm), &log.counters.queue);
+        }
     }
 
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {

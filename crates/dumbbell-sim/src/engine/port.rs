@@ -146,7 +146,7 @@ impl<W: Ingress> Ingress for &mut W {
 pub type AckPath = Path<(ReceiverReply, u32)>;
 
 /// Stages that the packets of an endpoint pass alone.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Stages {
     /// Between the sender and the bottleneck.
     pub data: Option<Box<Path<Packet>>>,
@@ -235,7 +235,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
 pub const NO_BLOCKS: u32 = u32::MAX;
 
 /// SACK blocks on their way back; most ACKs have none.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct BlockPool {
     blocks: Vec<SackBlocks>,
     free: Vec<u32>,

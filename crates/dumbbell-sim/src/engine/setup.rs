@@ -30,14 +30,14 @@ pub fn lines(config: &RunConfig) -> Vec<DelayLine> {
     all.dedup();
     let line = |(delay, up): (Duration, bool)| {
         let ahead = if up { Duration::ZERO } else { delay / 2 };
-        DelayLine { delay, up, ahead, acks: Ring::default(), members: Vec::new(), over: false }
+        DelayLine { delay, up, ahead, acks: Ring::default(), members: Vec::new(), over: false, is_added: false }
     };
     all.into_iter().map(line).collect()
 }
 
 /// The line of a base RTT and direction.
 pub fn line_of(lines: &[DelayLine], base_rtt: Duration, up: bool) -> u32 {
-    lines.partition_point(|line| (line.delay, line.up) < (base_rtt, up)) as u32
+    lines.partition_point(|line| !line.is_added && (line.delay, line.up) < (base_rtt, up)) as u32
 }
 
 /// Returns the application of `flow`. The sender's clock is `ahead` of the engine's. It is `silent` between connecting and writing.

@@ -22,6 +22,8 @@ pub struct RunningControl {
     stop: Instant,
 }
 
+dumbbell_core::fork_fields! { RunningControl { control; hops, rates, propagation, next, stop } }
+
 impl<N: Topology> Engine<N> {
     /// Adds the program of an application, which starts and stops at these times.
     pub(super) fn add_control(&mut self, one: &AppConfig, control: Box<dyn ShaperControl>, (start, stop): (Instant, Instant)) {

@@ -5,23 +5,25 @@ use super::delay_lines::{DelayLine, DelayLines, ReturnPath, ReturningAck, Tapped
 use super::endpoint::{agree, Arena, Endpoint, UnderWay};
 use super::memory::SendMemory;
 use super::port::{BlockPool, Ingress, ReceivingEnd, ReturnPort, NO_BLOCKS};
-use super::topology::{LoopState, Topology};
+use super::topology::{backlog, fork_hop, ForkNet, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
-use crate::min_tree::MinTree;
+use crate::hop_log::Backlog;
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart, Passage};
-use dumbbell_core::aqm::Aqm;
+use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::path::Sink;
-use dumbbell_core::record::FlowCounters;
+use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{BackEcn, Burst};
 use dumbbell_core::units::{Instant, Rate};
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 /// Number of acknowledgements by which a sender is prefetched ahead of its own: memory takes as long as half an acknowledgement, and a dozen lines are requested.
@@ -41,14 +43,22 @@ fn deliveries<'a, L: Tap>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> im
     move |packet, now, listener| TappedLines::<L, false> { lines: &mut *lines, listener }.deliver(arena, packet, now)
 }
 
-impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
+impl<A: Aqm + Send + 'static, L: Tap + Fork + Send, const AHEAD: bool> ForkNet for SingleHop<A, L, AHEAD> {
+    fn fork_net(&self, config: &RunConfig, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        let hop = fork_hop(&self.entrance.hop, (BOTTLENECK, &config.aqm), shared)?;
+        let entrance = SharedIngress { hop, memory: self.entrance.memory.clone() };
+        Ok(SingleHop { entrance, lines: self.lines.clone(), horizon: self.horizon })
+    }
+}
+
+impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, AHEAD> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
     pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<DelayLine>, aqm: A, listener: L) -> Self {
         let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener);
         let parts = if hop.is_bare() { 0 } else { HopPart::ALL.len() };
         SingleHop {
             entrance: SharedIngress { hop, memory: SendMemory::new(config.hosts.memory) },
-            lines: DelayLines { times: MinTree::new(lines.len() + parts), all: lines, pool: BlockPool::default() },
+            lines: DelayLines::new(lines, parts),
             horizon: Instant::ZERO,
         }
     }
@@ -275,7 +285,7 @@ impl ReturnPort for EarlyReturn<'_> {
     }
 }
 
-impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, L, AHEAD> {
+impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, L, AHEAD> {
     type Listener = L;
 
     #[inline]
@@ -395,6 +405,19 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, 
         self.entrance.hop.bottleneck.set_rate(config.rate_changes[change].rate, now);
     }
 
+    fn take_params(&mut self, _hop: usize, fresh: AnyAqm) {
+        let is_any = TypeId::of::<A>() == TypeId::of::<AnyAqm>();
+        let fresh: Box<dyn Any> =
+            if is_any { Box::new(fresh) } else { dumbbell_core::with_aqm!(fresh, aqm => Box::new(aqm)) };
+        if let Ok(own) = fresh.downcast::<A>() {
+            self.entrance.hop.bottleneck.take_params(*own);
+        }
+    }
+
+    fn set_loss(&mut self, _hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool {
+        self.entrance.hop.set_loss(is_behind, stage, probability)
+    }
+
     fn set_shaper(&mut self, _hop: usize, rate: Rate, now: Instant) {
         self.entrance.hop.bottleneck.set_shaper(rate, now);
     }
@@ -426,6 +449,11 @@ impl<A: Aqm + Send, L: Tap + Send, const AHEAD: bool> Topology for SingleHop<A, 
     fn serial_queue(&mut self) -> Option<&mut Bottleneck<A, L>> {
         let hop = &mut self.entrance.hop;
         (hop.is_bare() && hop.bottleneck.is_serial()).then_some(&mut hop.bottleneck)
+    }
+
+    fn hops(&self, tell: &mut dyn FnMut(&str, Backlog, &QueueCounters)) {
+        let Bottleneck { aqm, log, .. } = &self.entrance.hop.bottleneck;
+        tell(BOTTLENECK, backlog(aqm), &log.counters.queue);
     }
 
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 type TimedDatagrams = VecDeque<(Instant, Datagram)>;
 
 /// One way of a connection: the endpoint of its datagrams.
+#[derive(Clone)]
 pub struct StackWay {
     pub place: StreamPlace,
     slot: u32,

@@ -32,6 +32,8 @@ pub struct Tcp {
     pub sender: Sender,
 }
 
+dumbbell_core::fork_fields! { Tcp { sender; receiver, last_arrival, space } }
+
 impl Tcp {
     /// A connection in `slot`. It keeps its RTT samples if it `records` them.
     pub fn new(

@@ -7,12 +7,13 @@ use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::Backlog;
 use crate::hop_log::HopLog;
 use crate::RunError;
-use dumbbell_bottleneck::Bottleneck;
-use dumbbell_core::aqm::Aqm;
+use dumbbell_bottleneck::{Bottleneck, Hop};
+use dumbbell_core::aqm::{AnyAqm, Aqm, AqmSpec};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::Log;
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::FlowKey;
-use dumbbell_core::record::FlowCounters;
+use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::{Instant, Rate};
 use std::sync::Arc;
@@ -33,6 +34,27 @@ pub struct LoopState {
 /// Returns the present backlog.
 pub fn backlog(aqm: &impl Aqm) -> Backlog {
     Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
+}
+
+/// A net that can be copied with everything in it, unless a queue discipline or a listener refuses.
+pub trait ForkNet: Topology + Sized {
+    /// Returns a copy; `config` is that of the run.
+    ///
+    /// # Errors
+    /// A part that cannot be copied.
+    fn fork_net(&self, config: &RunConfig, shared: &mut SharedCopies) -> Result<Self, CannotFork>;
+}
+
+/// Returns the copy of a hop, or names the part that refuses, a queue discipline if it has no name yet.
+pub fn fork_hop<A: Aqm, L: Log + Fork>(
+    hop: &Hop<A, L>,
+    (name, aqm): (&str, &AqmSpec),
+    shared: &mut SharedCopies,
+) -> Result<Hop<A, L>, CannotFork> {
+    hop.fork(shared).map_err(|refused| {
+        let refused = refused.name_part(|| format!("the queue discipline {}", aqm.name()));
+        CannotFork { part: format!("hop {name}: {}", refused.part), ..refused }
+    })
 }
 
 /// A net that carries packets to receivers and acknowledgements back.
@@ -104,6 +126,15 @@ pub trait Topology: Send {
     /// Change `change` of the configuration's rates is due.
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant);
 
+    /// The queue discipline of hop `hop`, 0 is the bottleneck, takes the parameters of `fresh`.
+    fn take_params(&mut self, hop: usize, fresh: AnyAqm);
+
+    /// A stage of hop `hop` loses packets with this `probability` from now on ([`Hop::set_loss`]).
+    fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool;
+
+    /// The endpoint in `slot` belongs to line `line` from now on.
+    fn set_line(&mut self, _slot: u32, _line: u32) {}
+
     /// A program sets the rate of the shaper of hop `hop`, 0 is the bottleneck.
     fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant);
 
@@ -123,6 +154,9 @@ pub trait Topology: Send {
     fn serial_queue(&mut self) -> Option<&mut Bottleneck<Self::Queue, Self::Tap>> {
         None
     }
+
+    /// Reports the backlog and the counters of each hop: its name, and these.
+    fn hops(&self, tell: &mut dyn FnMut(&str, Backlog, &QueueCounters));
 
     /// Reports the current state of each queue discipline: name of the hop, name and value.
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64));

@@ -8,6 +8,7 @@ use super::tcp::Tcp;
 use crate::flow::{FlowResult, Samples};
 use crate::measure::SeriesView;
 use crate::transit::Transit;
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::observe::{ProtocolKind, Reported, Tap};
@@ -28,6 +29,16 @@ pub enum Transport {
     Datagrams(Box<DatagramFlow>),
     /// One way of a connection of an application.
     Stream(Box<AppStream>),
+}
+
+impl Fork for Transport {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(match self {
+            Transport::Tcp(tcp) => Transport::Tcp(tcp.fork(shared)?),
+            Transport::Datagrams(flow) => Transport::Datagrams(flow.fork(shared)?),
+            Transport::Stream(stream) => Transport::Stream(stream.fork(shared)?),
+        })
+    }
 }
 
 /// Passes the calls of these methods on to what the endpoint speaks.

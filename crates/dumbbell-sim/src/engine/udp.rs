@@ -8,6 +8,7 @@ use dumbbell_core::traffic::{OnOff, Times, UdpSource};
 use dumbbell_core::units::{Duration, Instant};
 
 /// A source of UDP.
+#[derive(Clone)]
 pub struct Udp {
     source: UdpSource,
     echo: bool,
@@ -27,6 +28,8 @@ impl Udp {
 }
 
 impl Protocol for Udp {
+    dumbbell_core::fork_by_clone!(dyn Protocol);
+
     fn start(&mut self, now: Instant) {
         self.source.start(now);
     }

@@ -153,6 +153,22 @@ pub struct Windows {
     departed: Lists<Departed>,
 }
 
+/// The lists, which are empty between windows, are made for the copy.
+impl Clone for Windows {
+    fn clone(&self) -> Windows {
+        let mut copy = Windows {
+            starts: self.starts.clone(),
+            shards: self.shards.clone(),
+            sent: Lists::default(),
+            departed: Lists::default(),
+            ..*self
+        };
+        copy.sent.resize(self.shards.len());
+        copy.departed.resize(self.shards.len());
+        copy
+    }
+}
+
 /// Locks what no other thread needs at this time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // a panic of another thread is passed on at the end
@@ -241,7 +257,7 @@ impl Windows {
         self.shards = shards.map(|(part, first)| Shard::new(first, part, lines, crowded)).collect();
         self.sent.resize(self.shards.len());
         self.departed.resize(self.shards.len());
-        let DelayLines { all, times, pool } = lines;
+        let DelayLines { all, times, pool, .. } = lines;
         for (number, line) in all.iter_mut().enumerate() {
             let (mut last, mut tie) = (Instant::NEVER, 0);
             for ack in line.acks.drain() {

@@ -287,6 +287,8 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.table.flow_starts(flow, key);
     }

@@ -107,6 +107,13 @@ impl Controller {
         Controller { gains, alpha, beta, prob: 0, real: 0.0, last_qdelay: Duration::ZERO }
     }
 
+    /// Returns this controller with the gains of `other`.
+    #[must_use]
+    pub fn with_gains(self, other: Controller) -> Controller {
+        let Controller { prob, real, last_qdelay, .. } = self;
+        Controller { prob, real, last_qdelay, ..other }
+    }
+
     /// p', in [`MAX_PROB`]s.
     #[inline]
     pub fn prob(&self) -> u32 {

@@ -129,6 +129,14 @@ impl Coupled {
         coupled
     }
 
+    /// Takes the parameters of `fresh`; what was computed stays.
+    pub fn take_params(&mut self, fresh: Coupled) {
+        let controller = self.controller.with_gains(fresh.controller);
+        let Coupled { classic, scalable, overload, .. } = &*self;
+        *self = Coupled { controller, classic: classic.clone(), scalable: scalable.clone(), overload: *overload, ..fresh };
+        self.prepare();
+    }
+
     /// The delay is `qdelay` at the time of an update.
     pub fn update(&mut self, qdelay: Duration) {
         self.controller.update(qdelay);

@@ -243,6 +243,17 @@ impl State {
 }
 
 impl Aqm for State {
+    crate::fork_by_clone!();
+
+    fn changeable(&self) -> &'static [&'static str] {
+        &["limit", "memlimit", "target", "tupdate", "alpha", "beta", "coupling_factor", "step_thresh", "l_drop"]
+    }
+
+    fn take_params(&mut self, fresh: State) {
+        self.setup = fresh.setup;
+        self.coupled.take_params(fresh.coupled);
+    }
+
     #[inline]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Instant, log: &mut L) {
         let queue = if self.setup.queue_mask.has(packet.ecn()) { DualQueue::L } else { DualQueue::C };

@@ -2,11 +2,13 @@
 
 use super::super::ack_log::Acks;
 use super::super::endpoint::agree;
+use super::super::topology::fork_hop;
 use crate::config::{Classes, HopConfig, RunConfig};
 use crate::hop_log::HopCounts;
 use crate::RunError;
 use dumbbell_bottleneck::Hop;
-use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::aqm::{AnyAqm, Aqm, AqmSpec};
+use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::Log;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Instant;
@@ -34,6 +36,21 @@ pub struct RoutedHop<L: Log> {
     /// Counts when counting began, and at the last point of the time series.
     pub begun: HopCounts,
     pub before: HopCounts,
+}
+
+impl<L: Log + Fork> RoutedHop<L> {
+    /// Returns a copy with everything in it.
+    ///
+    /// # Errors
+    /// The queue discipline, `aqm`, or a listener cannot be copied.
+    pub fn fork(&self, aqm: &AqmSpec, shared: &mut SharedCopies) -> Result<Self, CannotFork> {
+        Ok(RoutedHop {
+            name: self.name.clone(),
+            hop: fork_hop(&self.hop, (&self.name, aqm), shared)?,
+            next: self.next.clone(),
+            ..*self
+        })
+    }
 }
 
 impl<L: Log> RoutedHop<L> {

@@ -67,7 +67,7 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let mut aqms = queue_disciplines(&parsed).expect("queues");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
-        Box::new(Engine::<SingleHop<_, _, false>>::new(Arc::clone(&parsed), aqm, capture.clone())));
+        Box::new(Engine::<SingleHop<_, _, false>>::new(Arc::clone(&parsed), aqm, Box::new(capture.clone()) as crate::Listener)));
     let schedule = Schedule::new(&parsed);
     let mut samples: Vec<u8> = Vec::new();
     for (flow, &start) in (0..).zip(schedule.flows.iter().chain(&schedule.udp)) {

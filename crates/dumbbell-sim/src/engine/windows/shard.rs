@@ -25,6 +25,7 @@ const TIMER_ORDER: u64 = 1 << 63;
 const LOOK_AHEAD: usize = 4;
 
 /// An acknowledgement on its way back.
+#[derive(Clone)]
 struct AckInFlight {
     at: Instant,
     reply: ReceiverReply,
@@ -34,12 +35,14 @@ struct AckInFlight {
 }
 
 /// The acknowledgements of one line, in order.
+#[derive(Clone)]
 struct ShardLine {
     delay: Duration,
     acks: VecDeque<AckInFlight>,
 }
 
 /// The acknowledgements of a shard on their way back.
+#[derive(Clone)]
 struct ShardLines {
     all: Vec<ShardLine>,
     /// The earliest of each line.
@@ -50,6 +53,7 @@ struct ShardLines {
 }
 
 /// Acknowledgements and timers of the endpoints from slot `first` on.
+#[derive(Clone)]
 pub struct Shard {
     first: u32,
     lines: ShardLines,

@@ -1,0 +1,216 @@
+"""`dumbbell evaluate history` and `evaluate bisect`: a stack over its versions and commits."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from dumbbell.cli.evaluate_options import Format, RunOptions, SuiteName, refuse_together
+from dumbbell.cli.evaluate_stack import StackOptions, select_criteria, select_subject
+from dumbbell.cli.option_groups import expand_options
+from dumbbell.cli.status import FAILED
+from dumbbell.errors import Conflict, InputError, Missing, OutOfRange, WrongValue, quote_value
+from dumbbell.writing import write_text
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.history import HistoryEntry, Report
+    from dumbbell.stacks.commits import Commit, CommitBuild
+
+_HISTORY, _BISECT = "evaluate history", "evaluate bisect"
+_NOTHING_WORSE = 3
+
+
+@dataclass(frozen=True)
+class TreeOptions:
+    """Options of the commits of a stack, and of how each is built."""
+
+    tree: Annotated[
+        str | None, Option("--tree", metavar="DIR", help="Git tree of the stack, which is not changed.")
+    ] = None
+    commits: Annotated[
+        str | None,
+        Option("--commits", metavar="A..B", help="Commits of the tree: a range."),
+    ] = None
+    build: Annotated[
+        str | None,
+        Option("--build", metavar="COMMAND", help="Shell command that makes the library STACK in the tree."),
+    ] = None
+
+    @contextmanager
+    def prepare(self, stack: str, output: str, command: str) -> Iterator[CommitBuild]:
+        """Give the way to build commits, in a clone of the tree that is removed at the end. Raises InputError."""
+        from dumbbell.stacks.commits import CommitBuild, TreeClone
+
+        if self.tree is None:
+            raise Missing("the git tree of the stack", command=command, option="--tree")
+        with tempfile.TemporaryDirectory(prefix="dumbbell-") as folder:
+            clone = TreeClone(Path(self.tree), Path(folder) / "tree")
+            found = CommitBuild(clone, stack, self.build, Path(f"{output}-libraries"))
+            found.check()
+            yield found
+
+
+@expand_options
+def judge_history(
+    *,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="STACK|REPORT...", help="A stack of stack build, its library in the tree, or reports."),
+    ],
+    versions: Annotated[
+        str | None, Option("--versions", metavar="V,V", help="Released versions of the stack, from the oldest.")
+    ] = None,
+    tree: TreeOptions,
+    options: StackOptions,
+    suite: SuiteName = "stack",
+    run: RunOptions,
+    form: Format = "text",
+) -> None:
+    """Each version is built and judged, and compared with the one before it. Instead of a stack, there may be reports
+    that --format json wrote, of any suite, from the oldest.
+
+    Exit status: 0 the last one is not worse than the one before it, 1 it is, or it cannot be built, 2 bad input.
+    """
+    from dumbbell.evaluate import history as histories
+    from dumbbell.evaluate.history_page import make_history_page
+
+    if all(name.endswith(".json") for name in names):
+        if versions or suite != "stack" or (tree, options, replace(run, output="")) != _NO_STACK:
+            raise Conflict("reports and options of a stack", "reports with --output and --format", command=_HISTORY)
+        title, entries = "History", [histories.read_report(Path(name)) for name in names]
+    else:
+        if len(names) > 1:
+            raise WrongValue(quote_value(names[1]), "one stack, or reports", command=_HISTORY, key="STACK")
+        title = f"{names[0]} over {'versions' if versions else 'commits'}"
+        entries = list(_judge_versions(names[0], versions, tree, options, suite, run))
+    if sum(one.report is not None for one in entries) < 1 or len(entries) < 2:
+        lacks = "; ".join(f"{one.name}: {one.lacks}" for one in entries if one.lacks)
+        raise OutOfRange(
+            lacks or quote_value(names[0]), "two versions or reports, one that is judged", command=_HISTORY
+        )
+    found = histories.EvaluationHistory(title, tuple(entries))
+    line = shlex.join(["dumbbell", *sys.argv[1:]])
+    page, allowed = f"{run.output}.html", "a name in a folder that exists"
+    write_text(Path(page), make_history_page(found, line), allowed, command=_HISTORY, option="--output")
+    text = histories.to_json(found) if form == "json" else histories.format_history(found, markdown=form == "markdown")
+    print(text)
+    print(f"The page: {page}", file=sys.stderr)
+    if found.is_last_worse:
+        raise typer.Exit(FAILED)
+
+
+_NO_STACK = (TreeOptions(), StackOptions(), RunOptions(output=""))
+
+
+def _judge_versions(
+    stack: str, versions: str | None, tree: TreeOptions, options: StackOptions, suite: str, run: RunOptions
+) -> Iterator[HistoryEntry]:
+    from dumbbell.engines.progress import StepProgress
+    from dumbbell.stacks import build as building
+    from dumbbell.stacks.project import LOGGING
+
+    refuse_together(
+        (("--versions", versions), ("--commits", tree.commits)),
+        (("--versions", versions), ("--tree", tree.tree)),
+        (("--versions", versions), ("--build", tree.build)),
+        command=_HISTORY,
+    )
+    progress = StepProgress()
+    if versions is not None:
+        wanted = [building.StackRequest(stack, one, logs=stack not in LOGGING) for one in versions.split(",")]
+        for request in wanted:
+            building.make_plan(request)  # a version that cannot be is found before any is built
+        for request in wanted:
+            yield _judge_entry(
+                str(request.version), "", lambda one=request: building.build(one, progress)[0].name, options, suite, run
+            )
+        return
+    if tree.commits is None:
+        raise Missing("--versions, or --tree with --commits", command=_HISTORY, option="--versions")
+    with tree.prepare(stack, run.output, _HISTORY) as made:
+        for commit in made.clone.list_commits(tree.commits):
+            yield _judge_entry(
+                commit.name or commit.short,
+                f"{commit.day} {commit.short} {commit.subject}",
+                lambda one=commit: made.make_stack(one, progress),
+                options,
+                suite,
+                run,
+            )
+
+
+def _judge_entry(name: str, title: str, make: Any, options: StackOptions, suite: str, run: RunOptions) -> HistoryEntry:
+    """Return the entry of a version, which has a reason in the place of a report if it cannot be built or judged."""
+    from dumbbell.evaluate.history import HistoryEntry
+
+    try:
+        stack = make()
+    except InputError as error:
+        return HistoryEntry(name, title, None, str(error.move_into("")).removeprefix(": "))
+    return HistoryEntry(name, title, _judge_stack(stack, options, suite, run))
+
+
+def _judge_stack(
+    stack: str, options: StackOptions, suite: str, run: RunOptions, cells: Collection[tuple[str, str]] | None = None
+) -> Report:
+    """Return the report on a stack, or on some of its cells: criteria and places. Raises InputError."""
+    from dumbbell.evaluate.judging import EvaluationChoice
+    from dumbbell.evaluate.verdict_report import to_json
+
+    subject, control = select_subject(stack, options)
+    chosen = select_criteria(run.load_suite(suite, "stack", _HISTORY), control)
+    places: Sequence[str] = options.place or ()
+    if cells is not None:
+        chosen = chosen.select(sorted({criterion for criterion, _ in cells}))
+        places = sorted({where for _, where in cells})
+    found = run.carry_out(chosen, subject, EvaluationChoice(run.quick, places=tuple(places)))
+    report: Report = json.loads(to_json(found))
+    return report
+
+
+@expand_options
+def find_bad_commit(
+    *,
+    name: Annotated[
+        str, typer.Argument(metavar="STACK", help="A stack of dumbbell stack build, or the library in the tree.")
+    ],
+    tree: TreeOptions,
+    options: StackOptions,
+    suite: SuiteName = "stack",
+    run: RunOptions,
+    form: Format = "text",
+) -> None:
+    """Git bisect looks for the first commit at which a grade or a value is worse than in A, as in B. Commits that
+    cannot be built or judged are passed over.
+
+    Exit status: 0 it is found, 1 it is one of several between which none can be judged, 2 bad input, 3 B is not worse
+    than A.
+    """
+    from dumbbell.engines.progress import StepProgress
+    from dumbbell.evaluate import bisection
+
+    if tree.commits is None:
+        raise Missing("the good commit and the bad one: GOOD..BAD", command=_BISECT, option="--commits")
+    with tree.prepare(name, run.output, _BISECT) as made:
+        ends = made.clone.find_range(tree.commits)
+        progress = StepProgress()
+
+        def judge(commit: Commit, cells: Collection[tuple[str, str]] | None) -> Report:
+            return _judge_stack(made.make_stack(commit, progress), options, suite, run, cells)
+
+        found = bisection.search_commit(made.clone, ends, judge, progress.print_line)
+    print(bisection.to_json(found) if form == "json" else bisection.format_search(found, markdown=form == "markdown"))
+    if found.end is None:
+        raise typer.Exit(_NOTHING_WORSE)
+    if found.first_bad is None:
+        raise typer.Exit(FAILED)

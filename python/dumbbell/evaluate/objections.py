@@ -1,0 +1,358 @@
+"""What a critical reader of an evaluation objects, with the answers of this run."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from dumbbell import _native
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.criterion_bar import CriterionBar
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.plan import make_plan
+from dumbbell.evaluate.suite_file import EvaluationSuite
+from dumbbell.experiment import shipped
+from dumbbell.experiment.registry import read_registry
+from dumbbell.words import capitalise, format_count, format_measured, format_rate, join_words
+
+OURS = "ours"
+"""The beginning of the origin of a word that is not from a document."""
+_MOST_NAMED = 6  # names in a sentence
+DEPLOYMENT = "5.3.2"
+"""The section of RFC 9743 on incremental deployment."""
+_RFC_9743 = "rfc9743"
+
+
+@dataclass(frozen=True)
+class Objection:
+    """An objection, and what the run answers."""
+
+    title: str
+    answer: str
+
+
+def list_objections(found: Evaluation) -> list[Objection]:
+    """Return the nine objections, each with an answer that follows from this run."""
+    pairs = (
+        ("The document sets no threshold that can be passed.", _answer_thresholds(found)),
+        ("The bars are your own.", _answer_bars(found)),
+        ("A yardstick that does badly is a low bar.", _answer_yardsticks(found)),
+        ("This is a simulator.", _answer_engine(found)),
+        ("Which version is this?", _answer_versions(found)),
+        ("So few paths are not the Internet.", _answer_range(found)),
+        ("Worst cells and means hide the others.", _answer_cells(found)),
+        ("Something is missing.", _answer_missing(found)),
+        ("Some of this is the merit of the transport.", _answer_transport(found)),
+    )
+    return [Objection(title, " ".join(parts)) for title, parts in pairs]
+
+
+def is_of_document(bar: CriterionBar, suite: EvaluationSuite) -> bool:
+    """Whether all amounts of a bar are numbers of documents: named, and of an origin that is not ours."""
+    origins = [suite.words[name].origin for name in bar.names if name in suite.words]
+    return bool(origins) and len(origins) == len(bar.names) and not bar.has_numbers and not any(map(_is_ours, origins))
+
+
+def _is_ours(origin: str) -> bool:
+    return origin.startswith(OURS) or origin.endswith(f"is {OURS}")
+
+
+def _name_some(names: Iterable[str]) -> str:
+    """Return names in a sentence, of many the first ones."""
+    every = list(dict.fromkeys(names))
+    if len(every) <= _MOST_NAMED + 1:
+        return join_words(every)
+    return f"{', '.join(every[:_MOST_NAMED])} and {len(every) - _MOST_NAMED} more"
+
+
+def _is_judged(found: Evaluation) -> bool:
+    return all(one.criterion.judge for one in found.verdicts)
+
+
+def _answer_thresholds(found: Evaluation) -> Iterator[str]:
+    if _is_judged(found):
+        count = format_count(len(found.verdicts), "criterion", "criteria")
+        yield f"Judges compare what they see with the behaviour that the document describes, in {count}."
+        return
+    passing = [one.criterion for one in found.verdicts if one.criterion.passes is not None]
+    of_document = [one.id for one in passing if one.passes is not None and is_of_document(one.passes, found.suite)]
+    ours = [one.id for one in passing if one.id not in of_document]
+    if not passing:
+        yield "So nothing passes here: each criterion only says whether the subject is worse than a yardstick."
+    if of_document:
+        count = format_count(len(of_document), "criterion", "criteria")
+        yield f"{capitalise(count)} can pass, by a number of a document: {_name_some(of_document)}."
+    if ours:
+        count = format_count(len(ours), "criterion", "criteria")
+        yield f"{capitalise(count)} can pass, by a number that is ours: {_name_some(ours)}."
+    failing = [one.criterion for one in found.verdicts if one.criterion.fails is not None]
+    if failing:
+        count = format_count(len(failing), "criterion", "criteria")
+        names = _name_some(one.id for one in failing)
+        yield f"{capitalise(count)} can fail, since a document names the failure: {names}."
+        numbers = [one.id for one in failing if one.fails is not None and not is_of_document(one.fails, found.suite)]
+        if numbers:
+            yield f"The number from which on it is a failure is ours in {_name_some(numbers)}."
+    else:
+        yield "Nothing can fail: no criterion names a failure of a document."
+
+
+def _answer_bars(found: Evaluation) -> Iterator[str]:
+    if _is_judged(found):
+        yield "There are none: judges compare with the document."
+        return
+    bars = [bar for one in found.verdicts for bar in one.criterion.bars]
+    of_document = sum(is_of_document(bar, found.suite) for bar in bars)
+    yield f"Of {format_count(len(bars), 'bar')} {len(bars) - of_document} are ours, in a margin or in a number."
+    yield "The list of grades, words and bars has each of them, with the origin of its words."
+    replaced: dict[str, list[str]] = {}
+    for one in found.verdicts:
+        if one.criterion.origin:
+            replaced.setdefault(one.criterion.origin, []).append(one.criterion.id)
+    for origin, names in replaced.items():
+        yield f"The bars of {_name_some(names)} are not the suite's, but those of {origin}."
+    if not replaced:
+        yield "--bars FILE judges the same runs by other bars."
+
+
+def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
+    yardsticks = found.suite.yardsticks
+    if not yardsticks or _is_judged(found):
+        yield "Nothing is compared with a yardstick."
+        return
+    if found.subject.value in yardsticks:
+        yield f"{found.subject.name} is a yardstick itself: by bars that are relative to itself it cannot be worse."
+    uses = {name: sum(name in bar.names for one in found.verdicts for bar in one.criterion.bars) for name in yardsticks}
+    first = max(yardsticks, key=lambda name: uses[name])
+    others = [name for name in yardsticks if name != first]
+    for other in others:
+        cells, changed = _count_changed(found, first, other)
+        if cells:
+            names = f": {_name_some(changed)}" if changed else ""
+            sides = f"{len(changed)} of {cells} cells change sides{names}"
+            yield f"With {other} in the place of {first} in the bars, {sides}."
+    if not others:
+        yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
+    noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
+    if noted:
+        yield f"The grade is good, and a note says what to think of that: {_name_some(noted)}."
+
+
+def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:
+    """Return how many cells have bars with the yardstick `first`, and the criteria of those that `other` changes."""
+    words = {name: word.value for name, word in found.suite.words.items()}
+    cells, changed = 0, []
+    for one in found.verdicts:
+        bars = [bar for bar in (one.criterion.passes, one.criterion.level) if bar is not None]
+        if not any(first in bar.names for bar in bars):
+            continue
+        for cell in one.cells.values():
+            if math.isnan(cell.value) or not {first, other} <= cell.others.keys():
+                continue
+            cells += 1
+            names = {**words, **cell.others}
+            sides = [
+                any(bar.is_met(cell.value, names | {first: cell.others[who]}) for bar in bars) for who in (first, other)
+            ]
+            if sides[0] != sides[1]:
+                changed.append(one.criterion.id)
+    return cells, changed
+
+
+@dataclass(frozen=True)
+class _RunParts:
+    """What a cell consists of: congestion controls, queues, and whatever else there is in it."""
+
+    controls: frozenset[str]
+    queues: frozenset[str]
+    more: frozenset[str]
+    rates: tuple[float, ...]
+    rtts: tuple[float, ...]
+    flows: int
+
+
+def _list_parts(found: Evaluation) -> list[_RunParts]:
+    """Return the parts of each cell with the subject or a yardstick in it, without seeds."""
+    return [_describe_parts(next(one.make_cells()).groups) for one in found.plan.experiments]
+
+
+def _describe_parts(groups: Mapping[str, Any]) -> _RunParts:
+    senders = [one for name in ("flows", "web", "app") for one in groups.get(name) or []]
+    hops = [groups["bottleneck"], *(groups.get("hop") or [])]
+    hops += [groups["reverse"]] if groups.get("reverse") else []
+    more = {name for name in ("udp", "app", "web") if groups.get(name)}
+    if any(one.get("path") or one.get("ack_path") for one in senders) or any(
+        one.get("path") or one.get("behind") for one in hops
+    ):
+        more.add("stages")
+    more |= {"links"} if any(one.get("link") or one.get("trace") for one in hops) else set()
+    more |= {"stacks"} if any(one.get("stack") for one in senders) else set()
+    return _RunParts(
+        frozenset(_name_part(one["cc"]) for one in senders if one.get("cc")),
+        frozenset(_name_part(one["aqm"]) for one in hops),
+        frozenset(more),
+        tuple(one["rate"] / 1e6 for one in hops),
+        tuple(one["base_rtt"] / 1e6 for one in senders if "base_rtt" in one),
+        sum(int(one.get("count", 1)) for one in groups.get("flows") or []),
+    )
+
+
+def _name_part(value: Mapping[str, Any]) -> str:
+    return str(value.get("name") or "a plugin")
+
+
+@cache
+def _list_compared() -> frozenset[tuple[str, str]]:
+    """Return the pairs of queue and congestion control of which there are measurements of real Linux."""
+    pairs = set()
+    for path in shipped.list_references().values():
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if row.get("kernel") and row.get("bottleneck.aqm") and row.get("flows.cc"):
+                    pairs.add((row["bottleneck.aqm"].split()[0], row["flows.cc"]))
+    return frozenset(pairs)
+
+
+def _answer_engine(found: Evaluation) -> Iterator[str]:
+    if found.plan.engine is not None:
+        yield "It is not: the runs are those of a real kernel in virtual time."
+        return
+    yield f"It is one: engine {_native.engine_version()} of dumbbell."
+    parts = _list_parts(found)
+    if not parts:
+        yield "The trace that is judged may be of another implementation."
+        return
+    compared = _list_compared()
+    plain = [
+        one
+        for one in parts
+        if not one.more and all((queue, control) in compared for queue in one.queues for control in one.controls)
+    ]
+    count = f"{len(plain)} of its {len(parts)} cells, with the subject or a yardstick,"
+    pairs = "in pairs that were compared with real Linux on other paths (dumbbell validate)"
+    yield f"{count} have queues and congestion controls alone, {pairs}."
+    never = {queue for one in parts for queue in one.queues} - {queue for queue, _ in compared}
+    controls = {control for one in parts for control in one.controls} - {control for _, control in compared}
+    if never or controls:
+        yield f"Not compared with Linux there: {_name_some(sorted(never | controls))}."
+    more = {
+        name: sum(name in one.more for one in parts) for name in sorted({name for one in parts for name in one.more})
+    }
+    if more:
+        said = join_words(f"{_MORE[name]} {count}" for name, count in more.items())
+        yield f"Cells with more: {said}."
+    yield "A simulation shows mechanisms and safety, not a deployment."
+    if found.suite.of in ("cc", "aqm"):
+        yield "--engine linux runs the cells that a kernel can run."
+
+
+_MORE = {
+    "app": "applications",
+    "links": "links other than a serial one",
+    "stacks": "stacks in virtual time",
+    "stages": "stages of a path",
+    "udp": "streams of UDP",
+    "web": "short flows",
+}
+
+
+def _answer_versions(found: Evaluation) -> Iterator[str]:
+    registry = read_registry()
+    known = {**registry.aqm, **registry.cc}
+    names = {found.subject.name: found.subject.value} | {name: name for name in found.suite.yardsticks}
+    for name, value in names.items():
+        inner = value.get("name") if isinstance(value, dict) else value
+        if isinstance(value, dict) and "plugin" in value:
+            yield f"{name} is a plugin, {value['plugin']}."
+        elif inner in known:
+            yield f"{name}: {known[inner].source}."
+        elif found.suite.of == "media":
+            own = registry.app["video"].params["control"]
+            yield f"{name}: {own.source}." if inner != own.default else f"{name}: a video without a congestion control."
+        else:
+            yield f"{name} has no version that dumbbell knows."
+
+
+def _answer_range(found: Evaluation) -> Iterator[str]:
+    parts = _list_parts(found)
+    if parts:
+        rates = [rate for one in parts for rate in one.rates]
+        rtts = [rtt for one in parts for rtt in one.rtts]
+        flows = [one.flows for one in parts]
+        least, most = format_rate(min(rates)), format_rate(max(rates))
+        spread = [f"rates from {least} to {most}" if least != most else f"one rate, {most}"]
+        if rtts:
+            least, most = format_measured(min(rtts)), format_measured(max(rtts))
+            spread.append(f"base RTTs from {least} to {most} ms" if least != most else f"one base RTT, {most} ms")
+        spread.append(f"at most {format_count(max(flows), 'bulk flow')}")
+        yield f"The paths have {join_words(spread)}."
+    seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values() if cell.seeds]
+    if parts and seeds:
+        most = format_count(max(seeds), "seed")
+        yield f"Each cell that has data has {f'{min(seeds)} to ' if min(seeds) < max(seeds) else ''}{most}."
+    places = {place for one in found.verdicts for place in one.cells}
+    if parts and found.quick:
+        whole = make_plan(found.suite, [found.subject], 1)
+        yield f"These are the {len(places)} cells of --quick; without it there are {len(whole.labels)}."
+    elif not parts:
+        yield f"The judges saw {format_count(len(places), 'place')}; --rate and --rtt choose others."
+
+
+def _answer_cells(found: Evaluation) -> Iterator[str]:
+    mixed = [one for one in found.verdicts if len(one.counts) > 1]
+    yield "The grade of a criterion is that of its worst cell. No mean is taken over cells, and each of them is listed."
+    if mixed:
+        names = _name_some(one.criterion.id for one in mixed)
+        yield f"Cells differ in {format_count(len(mixed), 'criterion', 'criteria')}: {names}."
+    else:
+        yield "All cells of each criterion have the same grade."
+    open_cells = sum(one.decide_grade(place) == grades.CANNOT_TELL for one in found.verdicts for place in one.cells)
+    if open_cells:
+        yield f"The grade of {format_count(open_cells, 'cell')} is open with these seeds."
+    if found.suite.name == _RFC_9743:
+        for one in found.verdicts:
+            if DEPLOYMENT in one.criterion.answers:
+                yield f"{one.criterion.id}, all of it: {_list_cells(found, one)}."
+
+
+def _list_cells(found: Evaluation, one: Verdict) -> str:
+    cells = (
+        f"{found.format_place(place) or 'the only cell'} {format_measured(cell.value)}"
+        for place, cell in one.cells.items()
+    )
+    return "; ".join(cells)
+
+
+def _answer_missing(found: Evaluation) -> Iterator[str]:
+    unanswered = list(found.list_unanswered())
+    answered = len(found.suite.paragraphs) - len(unanswered)
+    yield f"Of {format_count(len(found.suite.paragraphs), 'section')} {answered} are answered by runs."
+    for grade in ("not covered", "for the author"):
+        names = [name for name, of, _ in unanswered if of == grade]
+        if names:
+            yield f"{capitalise(grade)}: {join_words(names)}, with the reasons above."
+    none = [one.criterion.id for one in found.verdicts if one.grade == grades.NOT_APPLICABLE]
+    if none:
+        yield f"Criteria that do not apply to this subject: {_name_some(none)}."
+    if found.failed:
+        yield f"{capitalise(format_count(len(found.failed), 'run'))} failed, and are listed."
+
+
+def _answer_transport(found: Evaluation) -> Iterator[str]:
+    theirs = [one for one in found.verdicts if one.criterion.merit == "transport"]
+    if found.suite.of == "stack":
+        yield "The subject is the whole transport."
+    elif found.suite.of == "aqm":
+        yield "All queues have the same senders, dumbbell's TCP; what another TCP makes of the queue is not shown."
+    elif found.suite.of == "media":
+        yield "All controls have the same encoder and the same reports; what others make of the control is not shown."
+    elif not _is_judged(found):
+        yield "All controls have the same TCP, dumbbell's, with the loss recovery and the timeouts of Linux."
+    for one in theirs:
+        yield f"{one.criterion.id} mostly judges the transport: {one.grade}."
+    if not theirs:
+        yield "No criterion here is mostly about it." if found.suite.of != "stack" else ""

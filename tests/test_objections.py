@@ -1,0 +1,88 @@
+"""What a critical reader objects: each answer follows from the run, on the page and in the appendix."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dumbbell.evaluate.evaluation import Evaluation, evaluate
+from dumbbell.evaluate.objections import list_objections
+from dumbbell.evaluate.plan import Candidate
+from dumbbell.evaluate.suite_file import Seeds, load_suite
+from dumbbell.evaluate.verdict_report import format_report, make_page
+
+TITLES = (
+    "The document sets no threshold that can be passed.",
+    "The bars are your own.",
+    "A yardstick that does badly is a low bar.",
+    "This is a simulator.",
+    "Which version is this?",
+    "So few paths are not the Internet.",
+    "Worst cells and means hide the others.",
+    "Something is missing.",
+    "Some of this is the merit of the transport.",
+)
+
+
+def carry_out(name: str, subject: str, only: list[str], path: Path) -> Evaluation:
+    """Return the quick part of some criteria of a suite, with two seeds."""
+    suite = replace(load_suite(name).select(only), seeds=Seeds(2, 2, 2))
+    return evaluate(suite, Candidate(subject, subject), path / "out.duckdb", quick=True, progress=False)
+
+
+def answer(found: Evaluation) -> dict[str, str]:
+    """Return the answers of a run by objections."""
+    return {one.title: one.answer for one in list_objections(found)}
+
+
+@pytest.fixture(scope="module")
+def reno(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
+    """Reno in short queues and with reordering."""
+    return carry_out("rfc9743", "reno", ["shallow-loss", "reordering"], tmp_path_factory.mktemp("reno"))
+
+
+def test_page_and_appendix_answer_nine_objections(reno: Evaluation) -> None:
+    assert tuple(one.title for one in list_objections(reno)) == TITLES
+    page, appendix = make_page(reno, "dumbbell evaluate cc reno"), format_report(reno, markdown=True)
+    for one in list_objections(reno):
+        assert one.answer and f"- *{one.title}* {one.answer}" in appendix
+        assert f"<dt><strong>{one.title}</strong></dt>" in page
+    assert TITLES[0] not in format_report(reno)  # a terminal has the table
+
+
+def test_answers_follow_from_the_run(reno: Evaluation) -> None:
+    said = answer(reno)
+    # RFC 9743 has no number that can be passed; 5.1.3 names a failure
+    assert said[TITLES[0]].startswith("So nothing passes here")
+    assert "1 criterion can fail, since a document names the failure: shallow-loss." in said[TITLES[0]]
+    assert "is a failure is ours in shallow-loss." in said[TITLES[0]]
+    assert said[TITLES[1]].startswith("Of 3 bars 3 are ours")
+    assert "reno is a yardstick itself" in said[TITLES[2]] and "With reno in the place of cubic" in said[TITLES[2]]
+    # five cells, each with the subject and two yardsticks; the one with reordering has a stage
+    assert "12 of its 15 cells" in said[TITLES[3]] and "Cells with more: stages of a path 3." in said[TITLES[3]]
+    assert "RFC 5681" in said[TITLES[4]] and "cubic: RFC 9438" in said[TITLES[4]]
+    assert "The paths have one rate, 20 Mbit/s, one base RTT, 40 ms and at most 4 bulk flows." in said[TITLES[5]]
+    assert "Each cell that has data has 2 seeds. These are the 5 cells of --quick" in said[TITLES[5]]
+    assert "Of 2 sections 2 are answered by runs." in said[TITLES[7]]
+    assert said[TITLES[8]].endswith(f"reordering mostly judges the transport: {reno.verdicts[1].grade}.")
+
+
+def test_another_run_has_other_answers(tmp_path: Path) -> None:
+    media = answer(carry_out("rfc8867", "none", ["pause-share", "paused-use", "long-tcp-lowest"], tmp_path))
+    assert media[TITLES[0]].startswith("3 criteria can pass, by a number of a document: ")
+    assert "ours" not in media[TITLES[0]]
+    assert "none: a video without a congestion control." in media[TITLES[4]] and "RFC 8698" in media[TITLES[4]]
+    assert "applications" in media[TITLES[3]] and "same encoder" in media[TITLES[8]]
+    queue = carry_out("rfc7928", "step", ["friendly-use"], tmp_path)
+    assert "Not compared with Linux there: step." in answer(queue)[TITLES[3]]
+    assert "pfifo is the only yardstick" in answer(queue)[TITLES[2]]
+
+
+def test_bars_of_others_are_said_to_be_theirs(reno: Evaluation) -> None:
+    verdicts = tuple(
+        replace(one, criterion=replace(one.criterion, origin="bars.toml: our own network")) for one in reno.verdicts
+    )
+    said = answer(replace(reno, verdicts=verdicts))[TITLES[1]]
+    assert (
+        "The bars of shallow-loss and reordering are not the suite's, but those of bars.toml: our own network." in said
+    )
