@@ -44,7 +44,7 @@ pub struct TcpWay {
     never_began: bool,
 }
 
-dumbbell_core::fork_fields! { TcpWay { tcp; place, behind, arrived, connected_at, is_connected } }
+dumbbell_core::fork_fields! { TcpWay { tcp; place, behind, arrived, connected_at, is_connected, accepted_at, is_accepted, answer, handshake, never_began } }
 
 impl TcpWay {
     /// A connection that has not begun; its receiver's clock is `behind` that of the engine.
