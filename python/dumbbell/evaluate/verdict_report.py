@@ -196,7 +196,9 @@ def _format_bars(found: Evaluation) -> str:
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
         origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
         lines.append(f"- {one.criterion.id}: {said}{origin}.")
-    return "\n".join(["Grades, words and bars. Each margin, and each number without a name, is ours:", *lines])
+    judged = all(one.criterion.judge for one in found.verdicts)
+    head = "Grades:" if judged else "Grades, words and bars. Each margin, and each number without a name, is ours:"
+    return "\n".join([head, *lines])
 
 
 def _format_objections(found: Evaluation) -> str:
