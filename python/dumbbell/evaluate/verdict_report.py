@@ -76,9 +76,8 @@ def explain_rows(found: Evaluation) -> str:
     if all(one.criterion.judge for one in found.verdicts):
         return f"{row}."
     yardsticks = found.suite.yardsticks
-    theirs = (
-        f"; the values of {join_words(yardsticks)} are those in the subject's place in that cell" if yardsticks else ""
-    )
+    has = "has" if len(yardsticks) == 1 else "have"
+    theirs = f", next to what {join_words(yardsticks)} {has} in its place in that cell" if yardsticks else ""
     return f"{row}, and the subject's value there with the 95 % interval over seeds{theirs}."
 
 
