@@ -5,6 +5,7 @@
 # make agree-live  runs 30 cells on the simulator and on the real clock in 24 minutes, and writes docs/validation-live.md
 # make agree-stacks  runs 15 cells of a QUIC stack in virtual time and over real UDP in 8 minutes (after dumbbell stack build quinn), and writes
 #             docs/validation-stacks.md
+# make agree-evaluations  runs what others published of evaluations again, in a minute, and writes docs/validation-evaluations.md
 # make docs   builds the documentation site: open target/site/index.html; it needs no network
 # make reference  writes docs/reference: every key of an experiment file and every column of the results
 # make man    writes a manual page for each command into target/man
@@ -59,7 +60,7 @@ PROFILE ?= release
 # with ci, Python compiles modules when they are imported: most never are
 UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
-.PHONY: demo agree agree-apps agree-live agree-stacks check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-apps agree-live agree-stacks agree-evaluations check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -91,6 +92,9 @@ agree-live: build
 
 agree-stacks: build
 	$(BIN)/python -m studies.validation.stacks
+
+agree-evaluations: build
+	$(BIN)/python -m studies.validation.evaluations
 
 check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr

@@ -26,6 +26,7 @@ from dumbbell.evaluate.statement_file import (
     normalise_value,
     parse_statements,
 )
+from dumbbell.evaluate.statement_page import make_statement_page
 from dumbbell.evaluate.statement_verdict import StatementVerdict, judge_statements
 from dumbbell.experiment import shipped
 from studies.coexistence import terms as coexistence
@@ -155,6 +156,29 @@ def test_the_command(
     assert run("--format", "html")[0] == 2
     status, _, err = run("--only", "hods")
     assert (status, err.count("\n")) == (2, 1) and 'did you mean "holds"?' in err
+    # a page in addition, by either name
+    for name in ("statements", "statements.html"):
+        page = Path(paper[0]).with_name("statements.html")
+        page.unlink(missing_ok=True)
+        status, out, err = run("-o", str(page.with_name(name)))
+        assert status == 1 and "1 of 2 judged statements hold" in out and err == f"The page: {page}\n"
+        text = page.read_text(encoding="utf-8")
+        assert "<h1>Made up</h1>" in text and f"--run-program -o {page.with_name(name)}</code>" in text
+        # two tables of 16 cells each, and a square for each of them
+        assert text.count("<td>aqm ") == 32 and text.count('<span class="passes" title=') == 16 + 12
+        assert "does not meet it: 4, meets the bar: 12" in text and "http" not in text
+    assert run("-o", "nowhere/page")[0] == 2
+
+
+def test_a_page_has_all_sections_words_and_remarks() -> None:
+    suite, verdicts = of_two_sections()
+    page = make_statement_page([(suite, verdicts)], "dumbbell evaluate results x.duckdb", ["left out: much"])
+    assert "<h2>V. Analysis</h2>" in page and "<h2>Acceptance</h2>" in page and "<li>left out: much</li>" in page
+    assert "<code>good</code> = 0.9: it is so." in page and "more than 0.5 of the cells" in page
+    assert "It is otherwise. Linux: so too" in page and "1 more fail on real Linux too" in page
+    assert '<span class="grade fails">fails</span> no: ' in page and "<td>1 and 2</td>" in page
+    both = make_statement_page([(suite, verdicts), (suite, verdicts[:1])], "again")
+    assert both.count(f"<h2>{suite.title}</h2>") == 2
 
 
 def test_a_file_that_is_not_there_gets_the_nearest_name(command: Command) -> None:

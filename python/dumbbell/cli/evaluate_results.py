@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,6 +14,9 @@ from dumbbell.cli import results_files as options
 from dumbbell.cli.evaluate_options import split_names
 from dumbbell.cli.status import FAILED
 from dumbbell.errors import Missing
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.statement_page import Judged
 
 _WHY = "statements are judged on whole runs"
 _NOTHING_JUDGED = 3
@@ -37,6 +42,9 @@ def judge_results(
             "--format", help="text; markdown: a page by section; csv: a row a statement; json: all numbers of each."
         ),
     ] = "text",
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="NAME", help="Write a page, NAME.html, in addition.")
+    ] = None,
     run_program: Annotated[
         bool, typer.Option("--run-program", help="Run NAME.py next to the suite, if it names it as its program.")
     ] = False,
@@ -52,13 +60,14 @@ def judge_results(
 
     names = suite or _find_suites(files, engine)
     chosen = split_names(only)
-    grades = []
+    judged, notes = [], []
     for name in names:
         wanted = load_statements(name).select(chosen)
         paths = [path for file in files for path in _list_files(Path(file), wanted.results)]
         found = [options.open_whole_runs(str(path), where, engine, _WHY) for path in paths]
         verdicts = judging.judge_statements(wanted, judging.collect_tables(wanted, found, run_program=run_program))
-        grades += [one.grade for one in verdicts]
+        judged.append((wanted, verdicts))
+        notes += [note for one in found for note in one.notes]
         if form == "csv":
             options.print_csv([reporting.make_row(one) for one in verdicts])
         elif form == "json":
@@ -66,10 +75,23 @@ def judge_results(
         else:
             write = reporting.format_statement_page if form == "markdown" else reporting.format_statements
             print("\n\n".join([write(wanted, verdicts), *(note for one in found for note in one.notes)]))
+    if output is not None:
+        _write_page(output, judged, notes)
+    grades = [one.grade for _, verdicts in judged for one in verdicts]
     if judging.FAILS in grades:
         raise typer.Exit(FAILED)
     if judging.HOLDS not in grades:
         raise typer.Exit(_NOTHING_JUDGED)
+
+
+def _write_page(name: str, judged: Judged, notes: Sequence[str]) -> None:
+    from dumbbell.evaluate.statement_page import make_statement_page
+    from dumbbell.writing import write_text
+
+    page = name if name.endswith(".html") else f"{name}.html"
+    text = make_statement_page(judged, shlex.join(["dumbbell", *sys.argv[1:]]), list(dict.fromkeys(notes)))
+    write_text(Path(page), text, "a name in a folder that exists", command="evaluate results")
+    print(f"The page: {page}", file=sys.stderr)
 
 
 def _list_files(path: Path, inside: Sequence[str]) -> list[Path]:

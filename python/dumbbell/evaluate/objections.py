@@ -48,7 +48,7 @@ def list_objections(found: Evaluation) -> list[Objection]:
         ("Something is missing.", _answer_missing(found)),
         ("Some of this is the merit of the transport.", _answer_transport(found)),
     )
-    return [Objection(title, " ".join(parts)) for title, parts in pairs]
+    return [Objection(title, " ".join(filter(None, parts))) for title, parts in pairs]
 
 
 def is_of_document(bar: CriterionBar, suite: EvaluationSuite) -> bool:
@@ -221,10 +221,13 @@ def _answer_engine(found: Evaluation) -> Iterator[str]:
     if found.plan.engine is not None:
         yield "It is not: the runs are those of a real kernel in virtual time."
         return
+    if not found.runs:
+        yield "Nothing was run: the trace was recorded elsewhere."
+        return
     yield f"It is one: engine {_native.engine_version()} of dumbbell."
     parts = _list_parts(found)
     if not parts:
-        yield "The trace that is judged may be of another implementation."
+        yield "The judges prepare paths that nobody shares."
         return
     compared = _list_compared()
     plain = [
@@ -274,7 +277,7 @@ def _answer_versions(found: Evaluation) -> Iterator[str]:
             own = registry.app["video"].params["control"]
             yield f"{name}: {own.source}." if inner != own.default else f"{name}: a video without a congestion control."
         else:
-            yield f"{name} has no version that dumbbell knows."
+            yield f"dumbbell knows no version of {name}."
 
 
 def _answer_range(found: Evaluation) -> Iterator[str]:

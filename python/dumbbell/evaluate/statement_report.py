@@ -61,7 +61,7 @@ def list_remarks(verdict: StatementVerdict) -> list[str]:
     return found
 
 
-def _has_section(verdict: StatementVerdict, name: str) -> bool:
+def stands_in(verdict: StatementVerdict, name: str) -> bool:
     """Whether a statement stands in a section: the first of those that it answers."""
     return verdict.statement.answers[0] == name
 
@@ -71,7 +71,7 @@ def summarise_statements(suite: StatementSuite, verdicts: Sequence[StatementVerd
     counted = [one for one in verdicts if suite.paragraphs[one.statement.answers[0]].counted]
     lines = [_format_counts(counted)] if counted else []
     for name, section in suite.paragraphs.items():
-        of = [one for one in verdicts if _has_section(one, name)]
+        of = [one for one in verdicts if stands_in(one, name)]
         if of and not section.counted:
             lines.append(f"{section.title} (not counted): {_format_counts(of)}")
     return "\n".join(lines)
@@ -104,7 +104,7 @@ def format_statement_page(suite: StatementSuite, verdicts: Sequence[StatementVer
     """Return Markdown: summary, a table for each section, remarks below it, and what words were taken for."""
     parts = [f"# {suite.title}", summarise_statements(suite, verdicts).replace("\n", "\n\n")]
     for name, section in suite.paragraphs.items():
-        of = [one for one in verdicts if _has_section(one, name)]
+        of = [one for one in verdicts if stands_in(one, name)]
         if not of:
             continue
         rows = [
@@ -123,13 +123,18 @@ def format_statement_page(suite: StatementSuite, verdicts: Sequence[StatementVer
         parts += [f"## {section.title}", align_table(header, rows, words=tuple(range(len(header))))]
         remarks = [f"- `{one.statement.id}`: {' '.join(list_remarks(one))}" for one in of if list_remarks(one)]
         parts += ["\n".join(remarks)] if remarks else []
+    if words := list_words(suite):
+        parts += ["## Words", align_table(["word", "taken for", "why"], words, words=(0, 1, 2))]
+    return "\n\n".join(parts)
+
+
+def list_words(suite: StatementSuite) -> list[list[str]]:
+    """Return the words of a suite, each with the number that it was taken for, and why."""
     words = [[name, format_number(one.value), one.origin] for name, one in suite.words.items()]
     for name, share in suite.shares.items():
         bound = "more than" if share.strict else "at least"
         words.append([name, f"{bound} {format_number(share.share)} of the cells", share.origin])
-    if words:
-        parts += ["## Words", align_table(["word", "taken for", "why"], words, words=(0, 1, 2))]
-    return "\n\n".join(parts)
+    return words
 
 
 def make_row(verdict: StatementVerdict) -> dict[str, Any]:

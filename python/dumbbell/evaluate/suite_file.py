@@ -370,8 +370,8 @@ class SuiteReader:
 
     def _read_quantile(self, key: str, table: Mapping[str, Any]) -> float | None:
         quantile = table.get("quantile")
-        if quantile is not None and (not is_number(quantile) or not 0 < quantile < 1):
-            raise make_error(f"{key}.quantile", quantile, "a number between 0 and 1")
+        if quantile is not None and (not is_number(quantile) or not 0 < quantile <= 1):
+            raise make_error(f"{key}.quantile", quantile, "a number above 0, at most 1")
         return quantile
 
     def _read_criterion(

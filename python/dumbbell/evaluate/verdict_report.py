@@ -76,9 +76,8 @@ def explain_rows(found: Evaluation) -> str:
     if all(one.criterion.judge for one in found.verdicts):
         return f"{row}."
     yardsticks = found.suite.yardsticks
-    theirs = (
-        f"; the values of {join_words(yardsticks)} are those in the subject's place in that cell" if yardsticks else ""
-    )
+    has = "has" if len(yardsticks) == 1 else "have"
+    theirs = f", next to what {join_words(yardsticks)} {has} in its place in that cell" if yardsticks else ""
     return f"{row}, and the subject's value there with the 95 % interval over seeds{theirs}."
 
 
@@ -196,7 +195,9 @@ def _format_bars(found: Evaluation) -> str:
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
         origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
         lines.append(f"- {one.criterion.id}: {said}{origin}.")
-    return "\n".join(["Grades, words and bars. Each margin, and each number without a name, is ours:", *lines])
+    judged = all(one.criterion.judge for one in found.verdicts)
+    head = "Grades:" if judged else "Grades, words and bars. Each margin, and each number without a name, is ours:"
+    return "\n".join([head, *lines])
 
 
 def _format_objections(found: Evaluation) -> str:
