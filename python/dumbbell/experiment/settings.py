@@ -34,6 +34,8 @@ def copy_value(value: Any, key: str = "") -> Any:
 
     Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
     """
+    if type(value) in (str, int, float, bool):
+        return value
     match value:
         case dict():
             return {

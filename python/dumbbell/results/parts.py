@@ -10,7 +10,7 @@ import polars as pl
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import spelling
-from dumbbell.experiment.file import find_param
+from dumbbell.experiment.override import find_param
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting

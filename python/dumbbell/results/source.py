@@ -11,9 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.results.store import TABLES, Store
+from dumbbell.results.store import KINDS_OF_RUNS, TABLES, Store
 from dumbbell.results.versions import find_kind
 from dumbbell.scratch import Scratch
+
+DESCRIBED = (*KINDS_OF_RUNS, "number", "kernel", "given")
+"""The columns of table `runs` that describe a run; the others are figures."""
 
 
 class RunSource(ABC):
@@ -41,6 +44,21 @@ class RunSource(ABC):
         They are in the order of `wanted`. With `columns` those of `wanted` come first; by default there are all of the
         table, and they alone.
         """
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the runs."""
+        return self.rows["key"].to_list()
+
+    def read_summary(self, key: str) -> dict[str, Any]:
+        """Return what one run measured as a whole: the figures of its row in table `runs`."""
+        row = self.read("runs", pl.DataFrame({"key": [key]})).row(0, named=True)
+        figures = {name: value for name, value in row.items() if name not in DESCRIBED}
+        return {name: json.loads(value) if isinstance(value, str) else value for name, value in figures.items()}
+
+    def read_digest(self, key: str) -> str:
+        """Return the digest over all figures of one run."""
+        return str(self.read("runs", pl.DataFrame({"key": [key]}), ["hash"])["hash"][0])
 
     @abstractmethod
     def open(self) -> Store:

@@ -72,8 +72,11 @@ class Alike:
     seeds: int
 
 
-def gather_tables(runs: list[Finished]) -> dict[str, _native.Rows]:
-    """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch."""
+def gather_tables(runs: list[Finished], tables: list[str] | None = None) -> dict[str, _native.Rows]:
+    """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch.
+
+    These are all tables, or those with the names `tables`.
+    """
     cells = [run.cell for run in runs]
     matrices: dict[int, str] = {}  # seeds have one in common
     for matrix in {id(cell.matrix): cell.matrix for cell in cells}.values():
@@ -92,7 +95,7 @@ def gather_tables(runs: list[Finished]) -> dict[str, _native.Rows]:
         ("cell", [cell.cell_key for cell in cells]),
         ("wall_s", [float(run.run.wall_s) for run in runs]),
     ]
-    return dict(_native.gather([run.run.result for run in runs], described))
+    return dict(_native.gather([run.run.result for run in runs], described, tables))
 
 
 def _format_given(cell: Cell) -> str:
