@@ -130,7 +130,7 @@ impl Result {
         PackedRun::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// What pickle keeps: `from_bytes`, and its argument.
+    /// The function that restores the outcome, and its argument: for pickle.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         let restore = py.get_type::<Result>().getattr("from_bytes")?;
         Ok((restore, (PyBytes::new(py, &self.to_bytes()?),)))

@@ -72,12 +72,15 @@ class Experiment:
     given: tuple[tuple[str, Any], ...] = ()
     """The settings on top of the file, keys and values."""
 
-    def with_settings(self, settings: Settings, *, asks_engine: bool = True) -> "Experiment":
+    def add_settings(self, settings: Settings, *, asks_engine: bool = True) -> "Experiment":
         """Return the experiment with further settings on top of those that it has, checked as by `parse`."""
-        further = split_settings(settings)
+        try:
+            further = split_settings(settings)
+            names = _list_names(further)
+        except InputError as error:
+            raise error if error.file else error.move_into(self.file) from None
         if not further:
             return self
-        names = _list_names(further)
         every = (*((key, value) for key, value in self.given if key not in names), *further)
         with places.place_errors(self.file):
             if names == {"seeds"}:

@@ -665,7 +665,7 @@ def _check_part(name: str, section: type[Section], value: Any, files: Files) -> 
     if known is None:
         before = files.uses
         model = section.model_validate(value, context=files)
-        known = _dump(model), _dump(model, only_given=True)
+        known = _make_table(model), _make_table(model, only_given=True)
         if name == "web":
             known[1].pop("size", None)
         if b"plugin" in text or b"stack" in text:  # its file may change
@@ -677,17 +677,17 @@ def _check_part(name: str, section: type[Section], value: Any, files: Files) -> 
     return _copy_table(known[0]), _copy_table(known[1])
 
 
-def _dump(value: Any, *, only_given: bool = False) -> Any:
+def _make_table(value: Any, *, only_given: bool = False) -> Any:
     """Return the tables of a model, as its `model_dump` does in three times the time, or only the keys that are set."""
     if isinstance(value, Section):
         given = value.model_fields_set if only_given else value.__dict__
         return {
-            key: _dump(one, only_given=only_given) if isinstance(one, Section | list) else one
+            key: _make_table(one, only_given=only_given) if isinstance(one, Section | list) else one
             for key, one in value.__dict__.items()
             if key in given
         }
     if isinstance(value, list) and value and isinstance(value[0], Section):
-        return [_dump(one, only_given=only_given) for one in value]
+        return [_make_table(one, only_given=only_given) for one in value]
     return value  # the same list for all runs, however long it is
 
 

@@ -12,11 +12,11 @@ import polars as pl
 
 from dumbbell import _native
 from dumbbell.results.measured_run import Finished
-from dumbbell.results.source import RunSource
+from dumbbell.results.source import RunTables
 from dumbbell.results.store import KINDS_OF_RUNS, TABLES, Store, gather_tables, list_kinds
 
 
-class RunsInMemory(RunSource):
+class RunsInMemory(RunTables):
     """Tables of finished runs, which have the columns and values that a results file of the same runs has."""
 
     def __init__(self, runs: Sequence[Finished]) -> None:
@@ -102,4 +102,3 @@ class RunsInMemory(RunSource):
     def open(self) -> Store:
         """Return a store with copies of the tables."""
         return Store.hold(self.path, {table: self.make_frame(table) for table in TABLES})
-

@@ -19,7 +19,7 @@ from dumbbell.results.dimensions import Dimension
 from dumbbell.results.in_memory import RunsInMemory
 from dumbbell.results.labels import add_assumed_controls
 from dumbbell.results.selecting import Condition, Selector
-from dumbbell.results.source import ResultsFile, RunSource
+from dumbbell.results.source import ResultsFile, RunTables
 from dumbbell.results.versions import NOT_LINUX, choose_version, find_kind, name_kernels, name_versions, select_versions
 from dumbbell.scratch import Scratch
 
@@ -51,13 +51,13 @@ class Runs:
 
     def __init__(
         self,
-        source: str | Path | RunSource,
+        source: str | Path | RunTables,
         *,
         keys: Iterable[str] | None = None,
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self._source = source if isinstance(source, RunSource) else ResultsFile(Path(source), folder)
+        self._source = source if isinstance(source, RunTables) else ResultsFile(Path(source), folder)
         self._selection = Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
 
@@ -74,7 +74,7 @@ class Runs:
         return self._source.path
 
     @property
-    def source(self) -> RunSource:
+    def source(self) -> RunTables:
         """Where the tables are."""
         return self._source
 

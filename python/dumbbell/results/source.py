@@ -19,7 +19,7 @@ DESCRIBED = (*KINDS_OF_RUNS, "number", "kernel", "given")
 """The columns of table `runs` that describe a run; the others are figures."""
 
 
-class RunSource(ABC):
+class RunTables(ABC):
     """Tables of runs and what has been read of them, shared by all selections of these runs."""
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class RunSource(ABC):
         return {cell: self._configs[name] for cell, name in zip(cells["cell"], names, strict=True)}
 
 
-class ResultsFile(RunSource):
+class ResultsFile(RunTables):
     """The tables of a results file, which is open only while it is read."""
 
     def __init__(self, path: Path, folder: Scratch | None) -> None:
