@@ -61,6 +61,7 @@ RUN = [
         "how-to/own-plugin",
         "how-to/paper-figure",
         "how-to/report",
+        "how-to/simulate",
         "how-to/trace",
         "how-to/uplink",
     )

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     *("path", "keys", "seeds", "engines", "notes", "varying", "cells", "configurations", "measures"),
     *("where", "with_keys", "engine", "run", "frame", "tidy", "sql", "table", "plot", "diff", "report"),
+    *("summary", "digest", "explain", "save"),
     *TABLES,
 }
 OF_RUN = {"series", "packets", "explain"}
@@ -104,6 +105,8 @@ def test_mypy_refuses_what_there_is_not(tmp_path: Path) -> None:
         'results.run().series("goodput", to="numpy")',
         "results.whole_runs",
         "results.tidy().rows().bogus",
+        'dumbbell.simulate({}, seed="1")',
+        "next(dumbbell.simulate_many([], return_exceptions=True)).keys",
     ]
     taken = [
         'results.table("goodput", "bottleneck.rate", mean_over=["seed"]).to_csv()',
@@ -112,6 +115,9 @@ def test_mypy_refuses_what_there_is_not(tmp_path: Path) -> None:
         'results.diff(results, values=["goodput"]).frame.height',
         "results.tidy().height",
         'results.run("seed=1").series("goodput").height',
+        'dumbbell.simulate({"duration": "1s"}, {"seeds": [1]}).summary["drops"]',
+        "next(dumbbell.simulate_many([({}, ())])).digest.upper()",
+        "[one for one in dumbbell.simulate_many([], return_exceptions=True) if not isinstance(one, Exception)][0].keys",
     ]
     files = [tmp_path / f"line_{number}.py" for number in range(len(refused) + 1)]
     for file, line in zip(files, [*refused, "\n".join(taken)], strict=True):

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import parsed
 from dumbbell import _native, experiment
-from dumbbell.engines import estimate, sim, sweep
+from dumbbell.engines import estimate, in_flight, sim, sweep
 
 # the last axis has as many values as a million has cells to a sample of 1000: every 1000th cell has the same duration
 MILLION = {
@@ -93,7 +93,7 @@ def test_a_million_runs_begin_at_once() -> None:
     cells = sweep._sort_longest_first(sweep._select_missing([parsed(**MILLION)], Empty(), begun, report))  # type: ignore[arg-type]
     first = list(itertools.islice(cells, 100))
     assert len(first) == 100 and time.process_time() - started < 10
-    assert len(begun) <= sweep.WINDOW + sweep.LOOKED_UP[1]
+    assert len(begun) <= in_flight.WINDOW + sweep.LOOKED_UP[1]
 
 
 def test_runs_of_several_files_are_counted_and_run_once(small: Path, tmp_path: Path) -> None:

@@ -176,7 +176,9 @@ def from_capture(
     config: str, *, hops: list[_Captured], samples: bytes, started: int, apps: bytes | None = None
 ) -> Result: ...
 def gather(
-    results: list[Result], described: list[tuple[str, list[int] | list[float] | list[str] | list[str | None]]] = ...
+    results: list[Result],
+    described: list[tuple[str, list[int] | list[float] | list[str] | list[str | None]]] = ...,
+    tables: list[str] | None = None,
 ) -> list[tuple[str, Rows]]: ...
 
 # on Linux only

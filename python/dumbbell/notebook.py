@@ -10,11 +10,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from dumbbell.errors import Unfit
+from dumbbell.experiment.given import decode_path
 from dumbbell.keywords import list_keywords
 from dumbbell.plotting.request import PlotOptions
 from dumbbell.results import results as stored
 from dumbbell.results import run as over_time
 from dumbbell.results.frames import ResultTables, To, convert_frame
+from dumbbell.results.in_memory import RunsInMemory
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,6 +128,28 @@ class Results(ResultTables):
         `results.run("bottleneck.rate=10Mbit", seed=1).series("goodput", "srtt")` is what it did over time.
         """
         return Run(self.where(*conditions, **values))
+
+    # the only run
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the only run measured as a whole, the figures of its row in table `runs`: `summary["utilisation"]`.
+
+        Raises InputError if these are several runs.
+        """
+        return self._runs.source.read_summary(over_time.require_one(self._runs))
+
+    @property
+    def digest(self) -> str:
+        """The digest over all figures of the only run, column `hash` of table `runs`: equal runs have equal ones.
+
+        Raises InputError if these are several runs.
+        """
+        return self._runs.source.read_digest(over_time.require_one(self._runs))
+
+    def explain(self, *, stored: bool = False) -> Explained:
+        """Return what happened in the only run: `run().explain()`. Raises InputError if these are several runs."""
+        return Run(self).explain(stored=stored)
 
     # frames
 
@@ -268,6 +293,20 @@ class Results(ResultTables):
 
         return diff.compare_results(self._runs, _get_handle(other), by=by, values=values)
 
+    def save(self, output: str | Path) -> Path:
+        """Keep these runs, which are in memory, in the results file `output`, which may hold others; return its path.
+
+        Raises InputError if they are in a file already, or if `output` cannot be written.
+        """
+        source, path = self._runs.source, Path(decode_path(output))
+        if not isinstance(source, RunsInMemory):
+            raise Unfit(
+                "these results are in a file already", "results of dumbbell.simulate", file=self.path, key="save"
+            )
+        self._runs.require_whole_runs("save keeps whole runs", "keys of runs, such as flows[*].cc or seed")
+        source.keep(self._runs.keys, path)
+        return path
+
     def report(
         self,
         output: str | Path = "report.html",
@@ -309,10 +348,10 @@ class Run:
     """A single run of a results file. Made by `Results.run`."""
 
     def __init__(self, results: Results) -> None:
-        row = over_time.require_one(results._runs)
         self.results = results
         """What was measured in it, as `Results` of this run alone."""
-        self.key: str = row["key"]
+        self.key: str = over_time.require_one(results._runs)
+        row = results.frame("runs").row(0, named=True)
         self.seed: int = row["seed"]
         self.experiment: str = row["experiment"]
         (config,) = results.configurations.values()
@@ -385,7 +424,7 @@ class Run:
         from dumbbell.explain import explained, observed
         from dumbbell.results import one_stored
 
-        run = observed.observe_results(one_stored.choose_run(str(self.results.path), self.key))
+        run = observed.observe_results(one_stored.refuse_session(self.results._runs))
         if not stored:
             observed.repeat(run)
         return explained.explain_run(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import takewhile
 from typing import Literal, overload
@@ -109,9 +109,7 @@ def _yield_results(
     ahead: int,
     return_exceptions: bool,
 ) -> Iterator[Results | Exception]:
-    tasks = (
-        _Task(*(one if isinstance(one, tuple) else (one, ())), item=item) for item, one in enumerate(experiments)
-    )
+    tasks = (_Task(*(one if isinstance(one, tuple) else (one, ())), item=item) for item, one in enumerate(experiments))
     with closing(_carry_out(tasks, jobs, cluster, ordered=ordered, ahead=ahead)) as ended:
         for task in ended:
             try:
@@ -205,7 +203,7 @@ class _Task:
 
 def _carry_out(
     tasks: Iterator[_Task], jobs: int | None, cluster: str | None, *, ordered: bool, ahead: int
-) -> Iterator[_Task]:
+) -> Generator[_Task]:
     """Yield experiments whose runs have ended: in their order, or as they end; at most `ahead` are taken before."""
     waiting: dict[int, _Task] = {}  # by number, in order: taken and not yielded
     left: deque[Cell] = deque()  # runs of these that have not begun

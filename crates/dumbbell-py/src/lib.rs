@@ -15,6 +15,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::alloc::System;
 use std::any::Any;
@@ -94,7 +95,7 @@ impl Progress {
 }
 
 /// Outcome of one run; `gather` puts the outcomes of many runs into tables.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "dumbbell._native")]
 struct Result(PackedRun);
 
 impl From<Outcome> for Result {
@@ -129,18 +130,30 @@ impl Result {
     fn from_bytes(data: &[u8]) -> PyResult<Result> {
         PackedRun::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
+
+    /// The function that restores the outcome, and its argument: for pickle.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let restore = py.get_type::<Result>().getattr("from_bytes")?;
+        Ok((restore, (PyBytes::new(py, &self.to_bytes()?),)))
+    }
 }
 
-/// Gathers the outcomes of all `results`, table by table.
+/// Gathers the outcomes of all `results`, table by table: of all tables, or of those with these names.
 ///
 /// `described` has names and values, one for each of `results`: columns of table `runs`. If the first is `key`, every table has it.
 /// Raises ValueError if they are of several versions of the engine.
 #[pyfunction]
-#[pyo3(signature = (results, described=vec![]))]
+#[pyo3(signature = (results, described=vec![], tables=None))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's lists
-fn gather(py: Python<'_>, results: Vec<Py<Result>>, described: Vec<(String, Described)>) -> PyResult<Vec<(String, Rows)>> {
+fn gather(
+    py: Python<'_>,
+    results: Vec<Py<Result>>,
+    described: Vec<(String, Described)>,
+    tables: Option<Vec<String>>,
+) -> PyResult<Vec<(String, Rows)>> {
     let runs: Vec<&PackedRun> = results.iter().map(|result| &result.get().0).collect();
-    let tables = py.detach(|| packed::join(&runs, &described))?;
+    let is_wanted = |name: &String| tables.as_ref().is_none_or(|wanted| wanted.contains(name));
+    let tables = py.detach(|| packed::join(&runs, &described, is_wanted))?;
     tables.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
 }
 

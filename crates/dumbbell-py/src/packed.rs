@@ -168,10 +168,14 @@ pub enum Described {
     Texts(Vec<Option<PyBackedStr>>),
 }
 
-/// Gathers the outcomes of `runs`, table by table; None if they have not all the same columns.
+/// Gathers the outcomes of `runs`, table by table, of those tables that are wanted; None if they have not all the same columns.
 ///
 /// Table `runs` has what `described` says of them, too, and every table their `key`, the first of it.
-pub fn join(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
+pub fn join(
+    runs: &[&PackedRun],
+    described: &[(String, Described)],
+    is_wanted: impl Fn(&String) -> bool,
+) -> PyResult<Option<Vec<(String, Rows)>>> {
     let Some(layout) = runs.first().map(|run| &run.layout) else { return Ok(Some(Vec::new())) };
     if runs.iter().any(|run| !Arc::ptr_eq(&run.layout, layout) && run.layout != *layout) {
         return Ok(None);
@@ -186,6 +190,10 @@ pub fn join(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResult<
     for (number, (table, declared)) in layout.iter().enumerate() {
         let of_runs = number == 0;
         let heights: Vec<usize> = runs.iter().map(|run| run.heights[number]).collect();
+        if !is_wanted(table) {
+            pass_over(declared, &heights, &mut words, &mut left);
+            continue;
+        }
         let mut columns = Vec::new();
         if let Some(keys) = &key {
             let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(run, height)).collect();
@@ -228,6 +236,18 @@ impl Described {
             Described::Numbers(values) => integers(values.clone()),
             Described::Reals(values) => reals(values.iter().map(|value| value.to_bits()).collect(), true),
             Described::Texts(values) => texts(values),
+        }
+    }
+}
+
+/// Takes the values of a table away: `words` of each run, and its text.
+fn pass_over(declared: &[(String, PackedKind)], heights: &[usize], words: &mut [&[u64]], left: &mut [&str]) {
+    for (_, kind) in declared {
+        for ((of_run, text), &height) in words.iter_mut().zip(&mut *left).zip(heights) {
+            let own = first(of_run, height);
+            if matches!(kind, PackedKind::Text | PackedKind::Json) {
+                *text = &text[own.iter().sum::<u64>() as usize..];
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ from dumbbell.engines.estimate import estimate_missing
 from dumbbell.engines.in_flight import LOOK_S, WINDOW, RunsInFlight
 from dumbbell.engines.progress import Bar, ProgressTold
 from dumbbell.engines.sim import Simulator
-from dumbbell.errors import InputError, OutOfRange, WrongValue, escape_line, quote_value
+from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, escape_line, quote_value
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.processes import count_cores
@@ -117,6 +117,8 @@ def check_workers(jobs: object, cluster: object, command: str) -> None:
     if cluster is not None and not isinstance(cluster, str):
         allowed = "the address of a Dask scheduler, tcp://HOST:PORT"
         raise WrongValue(quote_value(cluster), allowed, command=command, key="cluster")
+    if jobs is not None and cluster is not None:
+        raise Conflict("jobs and cluster", "one of them", command=command)
 
 
 def open_workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:

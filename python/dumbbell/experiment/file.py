@@ -1,12 +1,13 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
 import copy
+import dataclasses
 import itertools
 import pickle
 import random
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,27 +22,24 @@ from dumbbell.errors import (
     Unfit,
     UnknownKey,
     Unreadable,
-    WrongValue,
     combine_errors,
-    escape_line,
     parse_engine_error,
     quote_value,
 )
-from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, spelling, units, without_effect
+from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, units, without_effect
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
-from dumbbell.experiment.registry import Param, read_registry
+from dumbbell.experiment.override import Override, parse_override, quote_dotted_key
 from dumbbell.experiment.settings import Settings, copy_value, split_settings
 from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
+_Setting = tuple[keys.Path, Any]
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _HOPS = tuple((name,) for name in net.HOPS)
 _KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
 _COMPARED = 64  # cells in which two values of an axis are compared
-TABLES = ("bottleneck", "reverse", "hosts", "record")
-_IN_QUOTES = 'keys in quotes, such as "bottleneck.rate"'
 
 
 @dataclass(frozen=True)
@@ -54,27 +52,6 @@ class _Resolved:
 
 
 @dataclass(frozen=True)
-class _OverrideCondition:
-    path: keys.Path
-    values: tuple[Any, ...]  # canonical
-
-    def is_met(self, groups: dict[str, Any]) -> bool:
-        """Whether every value at the path is one of those wanted."""
-        found = keys.get_path(groups, self.path)
-        return bool(found) and all(_make_comparable(value) in self.values for value in found)
-
-
-def _make_comparable(value: Any) -> Any:
-    if isinstance(value, dict):
-        at_once = value.keys() == {"min", "max"} and value["min"] == value["max"]
-        return value["min"] if at_once else value.get("name", value)
-    return value
-
-
-_Override = tuple[tuple[_OverrideCondition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
-
-
-@dataclass(frozen=True)
 class Experiment:
     """A checked experiment file."""
 
@@ -83,26 +60,58 @@ class Experiment:
     seeds: tuple[int, ...]
     base: dict[str, Any]
     matrix: keys.Matrix
-    overrides: tuple[_Override, ...]
-    settings: tuple[tuple[keys.Path, Any], ...]
+    overrides: tuple[Override, ...]
+    settings: tuple[_Setting, ...]
     files: Files
     engine: str = ""
     """Version of the engine that makes the runs; that of the simulator if empty."""
     plan_of: Callable[[Cell], str] | None = None
     """What the engine does with a cell, where that does not follow from its configuration alone: part of its key."""
-    given: tuple[bytes, tuple[tuple[str, Any], ...]] = (pickle.dumps({}), ())
-    """The table of the file as it was read, pickled, and the settings on top of it."""
+    plan: dict[str, Any] = field(default_factory=dict)
+    """The keys of the file that describe the sweep, as they were read."""
+    given: tuple[tuple[str, Any], ...] = ()
+    """The settings on top of the file, keys and values."""
 
-    def with_settings(self, settings: Settings, *, asks_engine: bool = True) -> "Experiment":
+    def add_settings(self, settings: Settings, *, asks_engine: bool = True) -> "Experiment":
         """Return the experiment with further settings on top of those that it has, checked as by `parse`."""
-        further = split_settings(settings)
+        try:
+            further = split_settings(settings)
+            names = _list_names(further)
+        except InputError as error:
+            raise error if error.file else error.move_into(self.file) from None
         if not further:
             return self
-        table, before = self.given
-        names = {key for key, _ in further}
-        kept = [(key, value) for key, value in before if key not in names]
+        every = (*((key, value) for key, value in self.given if key not in names), *further)
         with places.place_errors(self.file):
-            return _parse_into(pickle.loads(table), self.file, [*kept, *further], self.files, asks_engine)
+            if names == {"seeds"}:
+                return self._set_seeds(further[0][1], every)
+            if names.isdisjoint((*schema.PLAN_KEYS, *(axis.text for axis in self.matrix.axes))):
+                return self._set_further(_read_paths(further), every, asks_engine)
+            table = pickle.loads(self._base) | self.plan
+            return _parse_into(table, self.file, list(every), self.files, asks_engine)
+
+    def _set_seeds(self, seeds: Any, every: tuple[tuple[str, Any], ...]) -> "Experiment":
+        """Return the experiment with other seeds, which do not change what else is right."""
+        try:
+            plan: Any = schema.validate(schema.SweepPlan, {"seeds": seeds})
+        except InputError as error:
+            raise error.move_into(self.file) from None
+        other = dataclasses.replace(self, seeds=tuple(plan.seeds), plan=self.plan | {"seeds": seeds}, given=every)
+        other.__dict__.update(_base=self._base, _resolved=self._resolved)
+        return other
+
+    def _set_further(
+        self, further: list[_Setting], every: tuple[tuple[str, Any], ...], asks_engine: bool
+    ) -> "Experiment":
+        """Return the experiment with settings of keys of its runs: what else was checked is not checked again."""
+        _refuse_changed_axes(self.matrix, further)
+        paths = [path for path, _ in further]
+        settings = (*(one for one in self.settings if one[0] not in paths), *further)
+        other = dataclasses.replace(self, settings=settings, given=every)
+        other.__dict__["_base"] = self._base
+        if found := _drop_consequences(list(other.find_faults(overrides=False, asks_engine=asks_engine))):
+            raise combine_errors([one if one.file else one.move_into(self.file) for one in found])
+        return other
 
     @cached_property
     def _base(self) -> bytes:
@@ -142,17 +151,19 @@ class Experiment:
 
     @cached_property
     def _resolved(self) -> "dict[tuple[int, ...], _Resolved]":
-        """Runs of the first seed that were resolved, the last `_KEPT` of them, by their positions."""
+        """Runs that were resolved, with any seed, by their positions."""
         return {}
 
     def _resolve_and_say(self, position: tuple[int, ...], seed: int) -> "_Resolved":
-        if seed != self.seeds[0]:
-            return self._resolve_now(position, seed)
-        if position not in self._resolved:
+        found = self._resolved.get(position)
+        if found is None:
+            found = self._resolve_now(position, seed)
             if len(self._resolved) >= _KEPT:
                 self._resolved.clear()
-            self._resolved[position] = self._resolve_now(position, seed)
-        return self._resolved[position]
+            self._resolved[position] = found
+        if found.cell.seed != seed:
+            found = dataclasses.replace(found, cell=found.cell.set_seed(seed))
+        return found
 
     def _resolve_now(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         chosen: list[int] = []
@@ -234,12 +245,14 @@ class Experiment:
         if error is not None:
             found += error.errors
         met = self._find_met(first.plain) if first is not None else set()
+        tried = {origin}
         for number, axis in enumerate(self.matrix.axes):
             seen: dict[str, int] = {}
             if first is not None and len(axis.values) > 1:
                 seen[compute_digest(format_canonical(first.plain))] = 0
             for digit in range(1, len(axis.values)):
-                one, error = self._try_position(_move_position(origin, number, digit), asks_engine)
+                tried.add(position := _move_position(origin, number, digit))
+                one, error = self._try_position(position, asks_engine)
                 place = f'matrix."{axis.text}"[{digit}]'
                 if error is not None:
                     known = {(one.key, str(one)) for one in found}
@@ -265,7 +278,8 @@ class Experiment:
         for position in itertools.islice(self.matrix.list_positions(), CHECKED_AHEAD):
             try:
                 run = self._resolve_and_say(position, seed)
-                self._check_times(run.cell)
+                if position not in tried:
+                    self._check_times(run.cell)
             except InputError as error:
                 yield from error.errors
                 return
@@ -381,76 +395,6 @@ def label(value: Any) -> str:
             return quote_value(value, 200).strip('"')
 
 
-def find_param(path: keys.Path) -> Param | None:
-    """Return the parameter that the end of `path` names, if the registry has one."""
-    known = read_registry()
-    last = path[-1]
-    if not isinstance(last, str):
-        return None
-    if len(path) > 1 and path[-2] in ("aqm", "cc", "link", "kind"):
-        algorithms = known.app if path[-2] == "kind" else known.kinds[str(path[-2])]
-        return next((a.params[last] for a in algorithms.values() if last in a.params), None)
-    if schema.PATH_KEYS.intersection(step for step in path[:-1] if isinstance(step, str)):
-        return next((stage.params[last] for stage in known.stage.values() if last in stage.params), None)
-    section = next((str(step) for step in path[:-1] if step in (*known.sections, *net.HOPS)), "run")
-    return None if last in ("start", "count") else schema.describe_section(section).get(last)
-
-
-def has_value(path: keys.Path) -> bool:
-    """Return whether the end of `path` names a value, and no table or list of them."""
-    return find_param(path) is not None or path[-1] in ("aqm", "cc", "link", "kind", "name", "start", "count")
-
-
-def _parse_condition(key: str, wanted: Any, where: str, files: Files) -> _OverrideCondition:
-    try:
-        if isinstance(wanted, dict) and "." not in key:
-            raise Unfit(f"the key {_quote_dotted_key(key, wanted)} is without quotes", _IN_QUOTES)
-        path = keys.parse_path(key)
-        param = find_param(path)
-        values = wanted if isinstance(wanted, list) else [wanted]
-        if not values:
-            raise Nothing("the list is empty", "at least one value")
-        if not has_value(path):
-            near = schema.find_nearest_key(path, {})
-            raise UnknownKey(
-                key, among="it must be a key of a run, such as bottleneck.rate or flows[*].base_rtt", nearest=near
-            )
-        if path[-1] == "start":
-            values = [schema.parse_start(value)["min"] for value in values]
-        elif param is not None:
-            values = [spelling.parse_value(param, value, files) for value in values]
-        elif any(not isinstance(value, str | int) for value in values):
-            raise WrongValue(quote_value(wanted), "a name, or a list of names")
-    except InputError as error:
-        raise error.move("", f'{where}."{key}"') from None
-    return _OverrideCondition(path, tuple(values))
-
-
-def _quote_dotted_key(key: str, value: Any) -> str:
-    """Return the key that TOML reads as a table inside a table if it has no quotes."""
-    while isinstance(value, dict) and len(value) == 1:
-        (inner, value), *_ = value.items()
-        key = f"{key}.{inner}"
-    return escape_line(key)
-
-
-def _parse_override(table: schema.Override, where: str, files: Files) -> _Override:
-    for name, part in (("when", table.when), ("set", table.set)):
-        if not part:
-            raise Nothing("it has no key", "one key or more", key=f"{where}.{name}")
-    sets = []
-    for key, value in table.set.items():
-        if isinstance(value, dict) and key in TABLES:
-            found = f"the key {_quote_dotted_key(key, value)} is without quotes"
-            raise Unfit(found, f"{_IN_QUOTES}; a table is never set as a whole", key=f"{where}.set")
-        try:
-            sets.append((keys.parse_path(key), value))
-        except InputError as error:
-            raise error.move("", f"{where}.set") from None
-    when = tuple(_parse_condition(key, value, f"{where}.when", files) for key, value in table.when.items())
-    return when, tuple(sets)
-
-
 def parse(
     table: dict[str, Any], file: str = "experiment", settings: Settings = None, *, asks_engine: bool = True
 ) -> Experiment:
@@ -479,7 +423,6 @@ def _parse_into(
 def _parse(
     table: dict[str, Any], file: str, settings: list[tuple[str, Any]], files: Files, asks_engine: bool
 ) -> Experiment:
-    given = (pickle.dumps(table), tuple(settings))
     if not table and not settings:
         allowed = "an experiment, such as dumbbell list experiments names"
         raise Unreadable("this file is empty", allowed)
@@ -488,30 +431,20 @@ def _parse(
     for key in [key for key in table if key not in known]:
         found.append(UnknownKey(quote_value(key), among=known, key=key, nearest=schema.find_nearest_key((key,), table)))
         del table[key]
-    plan_keys = schema.PLAN_KEYS
-    for number, (key, value) in enumerate(settings):
-        if key in (other for other, _ in settings[:number]):
-            raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
-        if key in plan_keys:
-            table[key] = value
+    _list_names(settings)
+    table |= {key: value for key, value in settings if key in schema.PLAN_KEYS}
+    described = {key: value for key, value in table.items() if key in schema.PLAN_KEYS}
     plan, wrong = _split_plan(table)
     found += wrong
     axes = {key: list(values) for key, values in plan.matrix.items()}
-    last: list[tuple[keys.Path, Any]] = []
-    for key, value in settings:
-        if key in axes:
-            axes[key] = value if isinstance(value, list) else [value]
-        elif key not in plan_keys:
-            try:
-                last.append((keys.parse_path(key), value))
-            except InputError as error:
-                raise error.move("--set", "") from None
+    axes |= {key: value if isinstance(value, list) else [value] for key, value in settings if key in axes}
+    last = _read_paths([(key, value) for key, value in settings if key not in axes and key not in schema.PLAN_KEYS])
     if "matrix" in plan.model_fields_set and not axes:
         found.append(Nothing("it has no key", "one key or more, each with its values", key="matrix"))
     overrides = [
         one
         for number, each in enumerate(plan.override)
-        if (one := _keep_error(found, _parse_override, each, f"override[{number}]", files)) is not None
+        if (one := _keep_error(found, parse_override, each, f"override[{number}]", files)) is not None
     ]
     axes_read = [
         axis_read
@@ -519,18 +452,23 @@ def _parse(
         if (axis_read := _keep_error(found, keys.parse_axis, key, values)) is not None
     ]
     product = keys.Matrix(tuple(axes_read))
-    for path, value in last:
-        if axis := product.find_changed_axis(path):
-            like = next((n for n, one in enumerate(axis.values) if len(axis.keys) > 1 and value in one), 0)
-            allowed = f"another key, or the whole axis, such as {shlex.quote(axis.format_setting(like))}"
-            raise Conflict(f"{keys.format_path(path)} and the matrix", allowed, option="--set")
+    _refuse_changed_axes(product, last)
     for number, (_, sets) in enumerate(overrides):
         for path, _ in sets:
             if axis := product.find_changed_axis(path):
                 both = f'{keys.format_path(path)} and the matrix\'s "{axis.text}"'
                 found.append(Conflict(both, "another key", key=f"override[{number}].set"))
     experiment = Experiment(
-        file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files, given=given
+        file,
+        plan.title,
+        tuple(plan.seeds),
+        table,
+        product,
+        tuple(overrides),
+        tuple(last),
+        files,
+        plan=described,
+        given=tuple(settings),
     )
     # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
     rest = experiment.find_faults(overrides=not (settings or found), asks_engine=asks_engine)
@@ -540,6 +478,33 @@ def _parse(
     return experiment
 
 
+def _list_names(settings: Sequence[tuple[str, Any]]) -> set[str]:
+    """Return the keys of settings; raises InputError if a key has two values."""
+    names: set[str] = set()
+    for key, _ in settings:
+        if key in names:
+            raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
+        names.add(key)
+    return names
+
+
+def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[_Setting]:
+    """Return settings of keys of runs, each with the path of its key; raises InputError."""
+    try:
+        return [(keys.parse_path(key), value) for key, value in settings]
+    except InputError as error:
+        raise error.move("--set", "") from None
+
+
+def _refuse_changed_axes(matrix: keys.Matrix, settings: list[_Setting]) -> None:
+    """Raise InputError if a setting changes what an axis of the matrix says that it sets."""
+    for path, value in settings:
+        if axis := matrix.find_changed_axis(path):
+            like = next((n for n, one in enumerate(axis.values) if len(axis.keys) > 1 and value in one), 0)
+            allowed = f"another key, or the whole axis, such as {shlex.quote(axis.format_setting(like))}"
+            raise Conflict(f"{keys.format_path(path)} and the matrix", allowed, option="--set")
+
+
 def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputError]]:
     """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
     found: list[InputError] = []
@@ -547,7 +512,7 @@ def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputErro
     matrix = given.get("matrix")
     for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
         if isinstance(value, dict):
-            dotted = _quote_dotted_key(key, value)
+            dotted = quote_dotted_key(key, value)
             found.append(
                 Unfit(f"the key {dotted} is without quotes", f'keys in quotes: "{dotted}" = [...]', key="matrix")
             )

@@ -11,11 +11,14 @@ class Files:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.checked: dict[tuple[str, bytes], tuple[dict[str, Any], dict[str, Any]]] = {}
-        """Tables of an experiment that are known to be right, canonical: with every key, and with those given."""
+        """Tables that name files and are known to be right, canonical: with every key, and with those given."""
+        self.uses = 0
+        """How often a file was asked for."""
         self._known: dict[tuple[Callable[[Path], Any], str], Any] = {}
 
     def read(self, name: str, reader: Callable[[Path], Any]) -> Any:
         """Return what `reader` makes of the file `name`, the same object for every call."""
+        self.uses += 1
         if (reader, name) not in self._known:
             self._known[reader, name] = reader(self.folder / name)
         return self._known[reader, name]

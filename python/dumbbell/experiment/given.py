@@ -15,7 +15,7 @@ def read_given(experiment: Given, overrides: Settings = (), *, asks_engine: bool
     """Return the experiment with `overrides`, checked as by `parse`; raises InputError."""
     match experiment:
         case Experiment():
-            return experiment.with_settings(overrides, asks_engine=asks_engine)
+            return experiment.add_settings(overrides, asks_engine=asks_engine)
         case Mapping():
             return parse(dict(experiment), "experiment", overrides, asks_engine=asks_engine)
     return load(decode_path(experiment), overrides, asks_engine=asks_engine)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from dumbbell.experiment import buffer, file, net, relative, schema, spelling, stack, traffic, units
+from dumbbell.experiment import buffer, net, override, relative, schema, spelling, stack, traffic, units
 from dumbbell.experiment.matrix import SETTING, parse_path
 from dumbbell.experiment.registry import Algorithm, Param, read_registry
 
@@ -381,7 +381,7 @@ def _define_matrix(keys: _Keys) -> Schema:
 def _define_override(keys: _Keys) -> Schema:
     def define_condition(key: str, value: Schema) -> Schema | None:
         plain = key.replace(_INDEX, "[0]").replace(_ANY_NAME, "name").replace("\\.", ".")
-        if not file.has_value(parse_path(plain)) or ".stack" in plain:
+        if not override.has_value(parse_path(plain)) or ".stack" in plain:
             return None
         wanted = {"type": "string"} if key.endswith(("\\.aqm", "\\.cc", "\\.link")) else value
         return {"anyOf": [wanted, {"type": "array", "items": wanted, "minItems": 1}]}
@@ -390,7 +390,7 @@ def _define_override(keys: _Keys) -> Schema:
         "when": ("Keys and the value, or list of values, that each must have.", keys.make_patterns(define_condition)),
         "set": (
             "Keys and the value that each gets.",
-            keys.make_patterns(lambda key, value: None if key in file.TABLES else value),
+            keys.make_patterns(lambda key, value: None if key in override.TABLES else value),
         ),
     }
     properties = {

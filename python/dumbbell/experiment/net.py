@@ -187,7 +187,7 @@ def remove_net(run: dict[str, Any], senders: Sequence[str]) -> None:
     later += [(run["udp"] + run["flows"], _HOSTS)]
     later += [(run["udp"], _ECHO), (run["udp"], _ON_OFF), (run["flows"], _OWN_HOST)]
     for tables, added in later:
-        if all(one[key] == default for one in tables for key, default in added.items()):
+        if tables and all(one[key] == default for one in tables for key, default in added.items()):
             for one in tables:
                 for key in added:
                     del one[key]

@@ -34,6 +34,8 @@ def copy_value(value: Any, key: str = "") -> Any:
 
     Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
     """
+    if type(value) in (str, int, float, bool):
+        return value
     match value:
         case dict():
             return {
@@ -90,7 +92,7 @@ Settings = Mapping[str, Any] | Sequence[str | tuple[str, Any]] | None
 def split_settings(settings: Settings) -> list[tuple[str, Any]]:
     """Return keys and values of settings, given as a table, as `KEY=VALUE` or one by one."""
     if isinstance(settings, Mapping):
-        return [(key, copy_value(value)) for key, value in settings.items()]
+        return [(_check_key(key, "overrides"), copy_value(value)) for key, value in settings.items()]
     if isinstance(settings, str):
         raise WrongValue(
             quote_value(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]', key="overrides"

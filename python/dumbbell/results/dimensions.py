@@ -10,8 +10,8 @@ from typing import Any
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import app, matrix, plugins, schema, spelling, switches, units
-from dumbbell.experiment.file import find_param, has_value
 from dumbbell.experiment.net import EVERY, UNTIL
+from dumbbell.experiment.override import find_param, has_value
 from dumbbell.experiment.registry import Param, read_registry
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off

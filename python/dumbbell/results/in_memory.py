@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +12,18 @@ import polars as pl
 
 from dumbbell import _native
 from dumbbell.results.measured_run import Finished
-from dumbbell.results.source import RunSource
+from dumbbell.results.source import RunTables
 from dumbbell.results.store import KINDS_OF_RUNS, TABLES, Store, gather_tables, list_kinds
 
 
-class RunsInMemory(RunSource):
+class RunsInMemory(RunTables):
     """Tables of finished runs, which have the columns and values that a results file of the same runs has."""
 
     def __init__(self, runs: Sequence[Finished]) -> None:
         """Hold `runs`, one or more, whose cells have the keys of an engine."""
         super().__init__(Path(runs[0].cell.experiment))
         self.runs = tuple(runs)
+        self._gathered: dict[str, _native.Rows] = {}
         self._frames: dict[str, pl.DataFrame] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -32,24 +34,48 @@ class RunsInMemory(RunSource):
         """Hold the runs of another process."""
         self.__init__(state["runs"])  # type: ignore[misc]
 
-    @cached_property
-    def _tables(self) -> dict[str, _native.Rows]:
-        return gather_tables(list(self.runs))
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the runs."""
+        return [run.cell.key for run in self.runs]
+
+    def read_summary(self, key: str) -> dict[str, Any]:
+        """Return what one run measured as a whole: the figures of its row in table `runs`."""
+        summary: dict[str, Any] = json.loads(self._find_result(key).summary)
+        return summary
+
+    def read_digest(self, key: str) -> str:
+        """Return the digest over all figures of one run."""
+        return self._find_result(key).hash
+
+    def _find_result(self, key: str) -> _native.Result:
+        return self.runs[self.keys.index(key)].run.result
 
     def make_frame(self, table: str) -> pl.DataFrame:
         """Return all rows of a table."""
         if table not in self._frames:
-            rows = pl.DataFrame(self._tables[table])
-            self._frames[table] = rows.select(
-                pl.col(name).cast(_KINDS[kind]) for name, kind in self.columns[table].items()
+            rows = pl.DataFrame(self._gather(table))  # whose texts that repeat are codes
+            columns = (rows.get_column(name) for name in self._list_kinds(table))
+            texts = (pl.Categorical, pl.Enum)
+            self._frames[table] = pl.DataFrame(
+                [one.cast(pl.String) if isinstance(one.dtype, texts) else one for one in columns]
             )
         return self._frames[table]
+
+    def _gather(self, table: str) -> _native.Rows:
+        if table not in self._gathered:
+            self._gathered |= gather_tables(list(self.runs), [table])
+        return self._gathered[table]
+
+    def _list_kinds(self, table: str) -> dict[str, str]:
+        kinds = list_kinds(self._gather(table))
+        return KINDS_OF_RUNS | kinds if table == "runs" else kinds
 
     @cached_property
     def columns(self) -> dict[str, dict[str, str]]:
         """Names and types of the columns of every table."""
-        kinds = {table: list_kinds(self._tables[table]) for table in TABLES}
-        return kinds | {"runs": KINDS_OF_RUNS | kinds["runs"]}
+        self._gathered = gather_tables(list(self.runs))
+        return {table: self._list_kinds(table) for table in TABLES}
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -62,14 +88,17 @@ class RunsInMemory(RunSource):
         """Return the rows of a table that belong to the runs in `wanted`."""
         rows = self.make_frame(table)
         if columns is None:
-            if wanted["key"].equals(self.rows["key"]):
+            if wanted["key"].to_list() == self.keys:
                 return rows
             return wanted.select("key").join(rows, on="key", maintain_order="left_right")
         return wanted.join(rows.select("key", *columns), on="key", maintain_order="left_right")
 
+    def keep(self, keys: Sequence[str], path: Path) -> None:
+        """Add the runs with these keys to a results file, unless it has them already. Raises InputError."""
+        with Store.open(path, write=True) as store:
+            wanted = set(keys) - store.find_kept(keys)
+            store.add(run for run in self.runs if run.cell.key in wanted)
+
     def open(self) -> Store:
         """Return a store with copies of the tables."""
         return Store.hold(self.path, {table: self.make_frame(table) for table in TABLES})
-
-
-_KINDS = {"BIGINT": pl.Int64, "DOUBLE": pl.Float64, "VARCHAR": pl.String}

@@ -42,17 +42,18 @@ def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str 
         if len(found) > 1:
             known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
             raise Ambiguous(f"it has {len(found)} runs whose keys begin with {key}", f"one of {known}", file=path)
-        return _refuse_session(everything.with_keys(found))
+        return refuse_session(everything.with_keys(found))
     results = results.where(*where)
     results.require_whole_runs("explain takes whole runs", "keys of runs, such as flows[*].cc or seed")
-    _refuse_session(results)
+    refuse_session(results)
     if len(results.cells) > 1:
         allowed = f"one with KEY or --where: {_list_runs(results)}"
         raise Ambiguous(f"it has {len(results)} runs", allowed, file=path)
     return results.with_keys(results.keys[:1])
 
 
-def _refuse_session(results: StoredResults) -> StoredResults:
+def refuse_session(results: StoredResults) -> StoredResults:
+    """Return results that are not a session of `dumbbell shell`; else raise InputError."""
     if results.sessions:
         found = "this is a session of dumbbell shell, which has no run of an experiment"
         raise Unfit(found, "dumbbell table or dumbbell plot", file=results.path)

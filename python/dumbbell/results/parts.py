@@ -10,13 +10,13 @@ import polars as pl
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import spelling
-from dumbbell.experiment.file import find_param
+from dumbbell.experiment.override import find_param
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
 from dumbbell.results.labels import group_labels, list_further_words, number_labels
 from dumbbell.results.selecting import Condition
-from dumbbell.results.source import RunSource
+from dumbbell.results.source import RunTables
 
 # what distinguishes parts of a run, and the columns that have it; `from_bytes` is of ranges of sizes alone
 KEYS = {
@@ -42,7 +42,7 @@ _TYPES |= {
 }
 
 
-def list_parts(source: RunSource, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
+def list_parts(source: RunTables, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> pl.DataFrame:
     """Return one row per flow of each cell, and one for each class that has no listed flow.
 
     `cells` has a run, `key`, of each `cell`: all runs of a cell have the same parts. Columns: `cell`, `flow` (null of a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -64,15 +64,15 @@ def find_series_column(name: str) -> tuple[str, str]:
     return found
 
 
-def require_one(results: StoredResults) -> dict[str, Any]:
-    """Return the row of the only run; raises InputError if there are several."""
+def require_one(results: StoredResults) -> str:
+    """Return the key of the only run; raises InputError if there are several."""
     if len(results) != 1:
         keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
         if not len(results):
             raise Nothing("found no run", "conditions that one run meets", file=results.path)
         allowed = f"one by conditions on {', '.join(keys)}"
         raise Ambiguous(f"these are {len(results)} runs", allowed, file=results.path)
-    return results.frame("runs").row(0, named=True)
+    return results.keys[0]
 
 
 def collect_series(run: StoredResults, *measures: str) -> pl.DataFrame:

@@ -16,9 +16,10 @@ from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
 from dumbbell.results import varying as keys_of
 from dumbbell.results.dimensions import Dimension
+from dumbbell.results.in_memory import RunsInMemory
 from dumbbell.results.labels import add_assumed_controls
 from dumbbell.results.selecting import Condition, Selector
-from dumbbell.results.source import ResultsFile, RunSource
+from dumbbell.results.source import ResultsFile, RunTables
 from dumbbell.results.versions import NOT_LINUX, choose_version, find_kind, name_kernels, name_versions, select_versions
 from dumbbell.scratch import Scratch
 
@@ -50,13 +51,13 @@ class Runs:
 
     def __init__(
         self,
-        source: str | Path | RunSource,
+        source: str | Path | RunTables,
         *,
         keys: Iterable[str] | None = None,
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self._source = source if isinstance(source, RunSource) else ResultsFile(Path(source), folder)
+        self._source = source if isinstance(source, RunTables) else ResultsFile(Path(source), folder)
         self._selection = Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
 
@@ -73,7 +74,7 @@ class Runs:
         return self._source.path
 
     @property
-    def source(self) -> RunSource:
+    def source(self) -> RunTables:
         """Where the tables are."""
         return self._source
 
@@ -175,13 +176,20 @@ class Runs:
             if names
         ]
 
+    @cached_property
+    def _only(self) -> str | None:
+        """The key of the only run there is, which needs no selection."""
+        if self._selection != Selection() or not isinstance(self._source, RunsInMemory):
+            return None
+        return self._source.keys[0] if len(self._source.runs) == 1 else None
+
     def __len__(self) -> int:
-        return self._index.height
+        return 1 if self._only else self._index.height
 
     @property
     def keys(self) -> list[str]:
         """The keys of the runs, as in column `key` of every table."""
-        return self._index["key"].to_list()
+        return [self._only] if self._only else self._index["key"].to_list()
 
     @property
     def engines(self) -> list[str]:
@@ -448,7 +456,7 @@ class Runs:
 
     def _read(self, name: str) -> pl.DataFrame:
         """Return all rows of a table that belong to these runs."""
-        return self._source.read(name, self._index.select("key"))
+        return self._source.read(name, pl.DataFrame({"key": self.keys}, schema={"key": pl.String}))
 
     def _select_part_rows(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that meet the conditions on parts of runs; all those of a table of whole runs."""

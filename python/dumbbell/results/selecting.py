@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches
-from dumbbell.experiment.file import find_param
+from dumbbell.experiment.override import find_param
 from dumbbell.experiment.registry import read_registry
 from dumbbell.experiment.settings import parse_setting
 from dumbbell.results import dimensions as dims

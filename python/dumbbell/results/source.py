@@ -11,12 +11,15 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.results.store import TABLES, Store
+from dumbbell.results.store import KINDS_OF_RUNS, TABLES, Store
 from dumbbell.results.versions import find_kind
 from dumbbell.scratch import Scratch
 
+DESCRIBED = (*KINDS_OF_RUNS, "number", "kernel", "given")
+"""The columns of table `runs` that describe a run; the others are figures."""
 
-class RunSource(ABC):
+
+class RunTables(ABC):
     """Tables of runs and what has been read of them, shared by all selections of these runs."""
 
     def __init__(self, path: Path) -> None:
@@ -42,6 +45,21 @@ class RunSource(ABC):
         table, and they alone.
         """
 
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the runs."""
+        return self.rows["key"].to_list()
+
+    def read_summary(self, key: str) -> dict[str, Any]:
+        """Return what one run measured as a whole: the figures of its row in table `runs`."""
+        row = self.read("runs", pl.DataFrame({"key": [key]})).row(0, named=True)
+        figures = {name: value for name, value in row.items() if name not in DESCRIBED}
+        return {name: json.loads(value) if isinstance(value, str) else value for name, value in figures.items()}
+
+    def read_digest(self, key: str) -> str:
+        """Return the digest over all figures of one run."""
+        return str(self.read("runs", pl.DataFrame({"key": [key]}), ["hash"])["hash"][0])
+
     @abstractmethod
     def open(self) -> Store:
         """Return the tables as a store, for SQL."""
@@ -63,7 +81,7 @@ class RunSource(ABC):
         return {cell: self._configs[name] for cell, name in zip(cells["cell"], names, strict=True)}
 
 
-class ResultsFile(RunSource):
+class ResultsFile(RunTables):
     """The tables of a results file, which is open only while it is read."""
 
     def __init__(self, path: Path, folder: Scratch | None) -> None:

@@ -72,8 +72,11 @@ class Alike:
     seeds: int
 
 
-def gather_tables(runs: list[Finished]) -> dict[str, _native.Rows]:
-    """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch."""
+def gather_tables(runs: list[Finished], tables: list[str] | None = None) -> dict[str, _native.Rows]:
+    """Return what is kept of finished runs, table by table, each in one piece: to DuckDB every chunk is a batch.
+
+    These are all tables, or those with the names `tables`.
+    """
     cells = [run.cell for run in runs]
     matrices: dict[int, str] = {}  # seeds have one in common
     for matrix in {id(cell.matrix): cell.matrix for cell in cells}.values():
@@ -92,7 +95,7 @@ def gather_tables(runs: list[Finished]) -> dict[str, _native.Rows]:
         ("cell", [cell.cell_key for cell in cells]),
         ("wall_s", [float(run.run.wall_s) for run in runs]),
     ]
-    return dict(_native.gather([run.run.result for run in runs], described))
+    return dict(_native.gather([run.run.result for run in runs], described, tables))
 
 
 def _format_given(cell: Cell) -> str:
@@ -412,7 +415,7 @@ class Store:
         if self._connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT 1)").fetchall() != [(0,)]:
             return
         known |= {column: kind for column, kind in kinds.items() if column not in known}
-        self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({_declare_columns(name, known)})")
+        self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({_format_columns(name, known)})")
 
 
 def list_kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
@@ -427,7 +430,7 @@ def list_kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
 _OF_KEY = {("runs", "key"): " PRIMARY KEY"}
 
 
-def _declare_columns(table: str, kinds: Mapping[str, str]) -> str:
+def _format_columns(table: str, kinds: Mapping[str, str]) -> str:
     """Return columns as SQL declares them."""
     return ", ".join(f"{_quote_name(name)} {kind}{_OF_KEY.get((table, name), '')}" for name, kind in kinds.items())
 
@@ -448,7 +451,7 @@ def _make_empty_file() -> bytes:
         draft = folder / "empty.duckdb"
         with contextlib.closing(connect(draft)) as connection:
             connection.execute(f"CREATE TABLE dumbbell AS SELECT {FORMAT} AS format")
-            connection.execute(f"CREATE TABLE runs ({_declare_columns('runs', KINDS_OF_RUNS)})")
+            connection.execute(f"CREATE TABLE runs ({_format_columns('runs', KINDS_OF_RUNS)})")
             for table in TABLES[1:]:
                 connection.execute(f"CREATE TABLE {table} (key VARCHAR)")
             # close() would say nothing if the disk is full, and leave tables in the log
