@@ -298,7 +298,8 @@ impl Agents {
 
     /// Run and flow of each row.
     pub fn rows(&self) -> Vec<(usize, usize)> {
-        let of_run = |(number, run): (usize, &AgentRun)| run.flows.iter().map(move |flow| (number, flow.flow)).collect::<Vec<_>>();
+        let of_run =
+            |(number, run): (usize, &AgentRun)| run.flows.iter().map(move |flow| (number, flow.flow)).collect::<Vec<_>>();
         self.runs.iter().enumerate().flat_map(of_run).collect()
     }
 
