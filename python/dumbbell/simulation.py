@@ -70,7 +70,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Event:
+class PacketEvent:
     """What happened to a packet at a hop: arrival, enqueue, mark, drop, dequeue or departure; `time` in seconds.
 
     `kind` and `reason` say which mark or drop it was and why. `number` is that of the segment or datagram.
@@ -275,7 +275,7 @@ class Simulation:
         except ValueError as error:
             raise self._explain(error) from None
 
-    def events(self, *, until: Time | None = None, step: Time = "10ms") -> Iterator[Event]:
+    def events(self, *, until: Time | None = None, step: Time = "10ms") -> Iterator[PacketEvent]:
         """Step the simulation and yield the events of packets at its hops, in order, to its end or to `until`.
 
         Needs `Simulation(…, events=True)`. It advances by `step` each time that its events are used up.
@@ -288,10 +288,10 @@ class Simulation:
             raise OutOfRange(quote_value(step), "more than 0", command="events", key="step")
         return self._yield_events(end, pace)
 
-    def _yield_events(self, end: int | None, pace: int) -> Iterator[Event]:
+    def _yield_events(self, end: int | None, pace: int) -> Iterator[PacketEvent]:
         while True:
             for at, hop, event, kind, reason, flow, number, length, is_ack in self._native.take_events():
-                yield Event(at / 1e9, hop, event, kind, reason, flow, number, length, is_ack)
+                yield PacketEvent(at / 1e9, hop, event, kind, reason, flow, number, length, is_ack)
             now = self._time_ns
             if self.over or (end is not None and now >= end):
                 return

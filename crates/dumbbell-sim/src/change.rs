@@ -46,7 +46,7 @@ pub enum Change {
     Loss {
         /// Where the stage is.
         place: StagePlace,
-        /// Its number there.
+        /// Number of the stage there.
         stage: usize,
         /// The probability.
         probability: f64,

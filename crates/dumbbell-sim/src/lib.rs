@@ -91,7 +91,7 @@ pub struct ControlView {
     pub ca_state: CaState,
     /// Pacing rate of the payload, bytes per second, if it is paced.
     pub pacing_rate: Option<u64>,
-    /// Its model of the path, if it has one.
+    /// Model of the path, if it has one.
     pub model: Option<Model>,
 }
 
