@@ -66,6 +66,8 @@ def test_copies_and_snapshots_go_on_to_the_same_bits(expected: str) -> None:
     assert find_hash(simulation.finish()) == find_hash(copy.finish()) == expected
     with pytest.raises(InputError, match="finished"):
         simulation.step(for_=1)
+    with pytest.raises(InputError, match="another run"):
+        Simulation(EXPERIMENT, seed=9).restore(snapshot)
     # the snapshot outlives what it is of
     assert find_hash(simulation.restore(snapshot).finish()) == expected
 

@@ -90,9 +90,9 @@ class PacketEvent:
 class Snapshot:
     """The state of a simulation at one instant, to which `Simulation.restore` returns."""
 
-    def __init__(self, native: _native.Simulation) -> None:
-        """Hold a copy of the simulation, which nobody steps."""
-        self._native = native
+    def __init__(self, native: _native.Simulation, cell: Cell) -> None:
+        """Hold a copy of the simulation of a run, which nobody steps."""
+        self._native, self._cell = native, cell
 
     @property
     def time(self) -> float:
@@ -249,7 +249,7 @@ class Simulation:
 
     def snapshot(self) -> Snapshot:
         """Return the present state, to which `restore` returns; raises InputError if a part cannot be copied."""
-        return Snapshot(self._copy())
+        return Snapshot(self._copy(), self._cell)
 
     def restore(self, snapshot: Snapshot) -> Self:
         """Return to the state of a snapshot of this simulation or of a copy; return the simulation.
@@ -258,6 +258,8 @@ class Simulation:
         """
         if not isinstance(snapshot, Snapshot):
             raise WrongValue(quote_value(snapshot), "what snapshot() returned", command="restore")
+        if snapshot._cell.config != self._cell.config:
+            raise Unfit("the snapshot is that of another run", "restore one of this simulation", command="restore")
         self._native = snapshot._native.fork()
         return self
 

@@ -43,6 +43,14 @@ impl PySimulation {
         PySimulation { sim: Mutex::new(Some(sim)), events }
     }
 
+    /// Lets everything happen until `until`; Ctrl-C ends that.
+    fn step_until(&self, py: Python<'_>, until: u64) -> PyResult<bool> {
+        while !self.call_sim(py, |sim| sim.step_in_part(Instant(until)).map_err(run_error))? {
+            py.check_signals()?;
+        }
+        self.call_sim(py, |sim| Ok(sim.is_over()))
+    }
+
     /// Does something with the simulation, unless it was finished.
     fn call_sim<T: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut Sim) -> PyResult<T> + Send) -> PyResult<T> {
         py.detach(|| match &mut *lock(&self.sim) {
@@ -124,7 +132,7 @@ impl PySimulation {
 
     /// Lets everything happen until `until`; returns whether the run is over. Raises RuntimeError if an invariant fails or a plugin does what it must not.
     fn step(&self, py: Python<'_>, until: u64) -> PyResult<bool> {
-        self.call_sim(py, |sim| sim.step(Instant(until)).map_err(run_error))
+        self.step_until(py, until)
     }
 
     /// How far it has come.
@@ -168,6 +176,7 @@ impl PySimulation {
 
     /// Goes on to the end; returns what was measured. The simulation is finished then.
     fn finish(&self, py: Python<'_>) -> PyResult<Result> {
+        self.step_until(py, u64::MAX)?;
         py.detach(|| match lock(&self.sim).take() {
             Some(sim) => sim.finish().map(Result::from).map_err(run_error),
             None => Err(PyValueError::new_err("the simulation is finished")),

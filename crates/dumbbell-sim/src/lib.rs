@@ -180,6 +180,14 @@ impl Sim {
         Ok(self.over)
     }
 
+    /// Does a part of [`Sim::step`], some milliseconds of computing at most. Returns whether all of it is done.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn step_in_part(&mut self, until: Instant) -> Result<bool, RunError> {
+        Ok(self.over || self.advance(until, SLICE)? != RunState::Busy)
+    }
+
     fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {
         let standing = self.run.advance(until, events);
         if let Some(what) = self.fault.message() {
