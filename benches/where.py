@@ -57,6 +57,7 @@ PARTS = {
     "crates/dumbbell-core/src/observe.rs": "measuring",
     "crates/dumbbell-measure/src": "measuring",
     "crates/dumbbell-config/src": "scheduling",
+    "crates/dumbbell-core/src/fork": "scheduling",
     "crates/dumbbell-core/src/protocol": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
     "crates/dumbbell-core/src/app": "scheduling",

@@ -58,6 +58,7 @@ RUN = [
         "how-to/import",
         "how-to/explain",
         "how-to/figures",
+        "how-to/step",
         "how-to/own-plugin",
         "how-to/paper-figure",
         "how-to/report",

@@ -47,6 +47,8 @@ PROTOCOLS = {
     "python/dumbbell/notebook.py": {  # the public API, which reads like that of data frames and like SQL
         *("diff", "engine", "frame", "measures", "packets", "series", "sql", "table", "where", "with_keys"),
     },
+    # the public API of simulations, with the same words in Rust and JavaScript
+    "python/dumbbell/simulation.py": {"events", "fork", "frame", "snapshot"},
     "python/dumbbell/results": {"engine", "frame", "measures", "parts", "sql", "where", "with_keys"},  # behind it
     "python/dumbbell/words.py": {"count"},  # `3 runs`
     "python/dumbbell/pages": {"count", "number", "both"},  # words of templates

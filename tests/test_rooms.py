@@ -26,7 +26,7 @@ ROOMS = [
         "watch",
         "plotting",
     ),
-    *("report", "line", "shell", "notebook", "simulating", "api", "pages", "study", "cli", "__main__"),
+    *("report", "line", "shell", "notebook", "simulating", "simulation", "api", "pages", "study", "cli", "__main__"),
 ]
 
 

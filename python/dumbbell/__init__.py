@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from dumbbell.experiment.plugins.trust import trust
     from dumbbell.notebook import Results
     from dumbbell.simulating import simulate, simulate_many
+    from dumbbell.simulation import Agents, Simulation, list_observations
 else:
     __getattr__ = import_lazily(
         __name__,
         {
+            "Agents": "simulation",
             "Experiment": "experiment.file",
             "Results": "notebook",
+            "Simulation": "simulation",
             "engine_version": "_native",
+            "list_observations": "simulation",
             "load": "experiment.file",
             "open": "api",
             "parse": "experiment.file",
@@ -33,10 +37,13 @@ else:
     )
 
 __all__ = [
+    "Agents",
     "Experiment",
     "InputError",
     "Results",
+    "Simulation",
     "engine_version",
+    "list_observations",
     "load",
     "open",
     "parse",

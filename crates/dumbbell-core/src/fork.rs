@@ -21,7 +21,7 @@ impl CannotFork {
         CannotFork { part: String::new(), reason: reason.into() }
     }
 
-    /// The same, where the part is known: the innermost name stays.
+    /// Names the part, unless a place further inside has named it.
     #[must_use]
     pub fn name_part(self, part: impl FnOnce() -> String) -> CannotFork {
         if self.part.is_empty() {

@@ -43,8 +43,16 @@ impl PySimulation {
         PySimulation { sim: Mutex::new(Some(sim)), events }
     }
 
+    /// Lets everything happen until `until`; Ctrl-C ends that.
+    fn step_until(&self, py: Python<'_>, until: u64) -> PyResult<bool> {
+        while !self.call_sim(py, |sim| sim.step_in_part(Instant(until)).map_err(run_error))? {
+            py.check_signals()?;
+        }
+        self.call_sim(py, |sim| Ok(sim.is_over()))
+    }
+
     /// Does something with the simulation, unless it was finished.
-    fn with<T: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut Sim) -> PyResult<T> + Send) -> PyResult<T> {
+    fn call_sim<T: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut Sim) -> PyResult<T> + Send) -> PyResult<T> {
         py.detach(|| match &mut *lock(&self.sim) {
             Some(sim) => act(sim),
             None => Err(PyValueError::new_err("the simulation is finished")),
@@ -124,35 +132,35 @@ impl PySimulation {
 
     /// Lets everything happen until `until`; returns whether the run is over. Raises RuntimeError if an invariant fails or a plugin does what it must not.
     fn step(&self, py: Python<'_>, until: u64) -> PyResult<bool> {
-        self.with(py, |sim| sim.step(Instant(until)).map_err(run_error))
+        self.step_until(py, until)
     }
 
     /// How far it has come.
     #[getter]
     fn get_time(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with(py, |sim| Ok(sim.now().0))
+        self.call_sim(py, |sim| Ok(sim.now().0))
     }
 
     /// Whether the run is over.
     #[getter]
     fn get_over(&self, py: Python<'_>) -> PyResult<bool> {
-        self.with(py, |sim| Ok(sim.is_over()))
+        self.call_sim(py, |sim| Ok(sim.is_over()))
     }
 
     /// JSON: the present state, as columns.
     fn view(&self, py: Python<'_>) -> PyResult<String> {
-        self.with(py, |sim| Ok(describe_view(sim).to_string()))
+        self.call_sim(py, |sim| Ok(describe_view(sim).to_string()))
     }
 
     /// Sets what a key stands for to a value, canonical JSON. Raises ValueError (with `key`, `found` and `allowed`) if that cannot be.
     fn set(&self, py: Python<'_>, key: &str, value: &str) -> PyResult<()> {
         let value = parse(value)?;
-        self.with(py, |sim| sim.set(key, &value).map_err(config_error))
+        self.call_sim(py, |sim| sim.set(key, &value).map_err(config_error))
     }
 
     /// A copy, which goes on to the same bits. Raises TypeError if a part cannot be copied.
     fn fork(&self, py: Python<'_>) -> PyResult<PySimulation> {
-        Ok(PySimulation::new(self.with(py, |sim| sim.fork().map_err(fork_error))?, None))
+        Ok(PySimulation::new(self.call_sim(py, |sim| sim.fork().map_err(fork_error))?, None))
     }
 
     /// Events of packets since the last call, if it keeps them.
@@ -168,6 +176,7 @@ impl PySimulation {
 
     /// Goes on to the end; returns what was measured. The simulation is finished then.
     fn finish(&self, py: Python<'_>) -> PyResult<Result> {
+        self.step_until(py, u64::MAX)?;
         py.detach(|| match lock(&self.sim).take() {
             Some(sim) => sim.finish().map(Result::from).map_err(run_error),
             None => Err(PyValueError::new_err("the simulation is finished")),
@@ -183,7 +192,7 @@ pub struct PyAgents(Mutex<Agents>);
 
 /// Copies of simulations.
 fn copy_all(py: Python<'_>, simulations: &[Py<PySimulation>]) -> PyResult<Vec<Sim>> {
-    simulations.iter().map(|one| one.get().with(py, |sim| sim.fork().map_err(fork_error))).collect()
+    simulations.iter().map(|one| one.get().call_sim(py, |sim| sim.fork().map_err(fork_error))).collect()
 }
 
 /// Reads how often agents act.
@@ -243,7 +252,7 @@ impl PyAgents {
 
     /// Replaces a run by a copy of a simulation.
     fn replace(&self, py: Python<'_>, number: usize, simulation: &PySimulation) -> PyResult<()> {
-        let sim = simulation.with(py, |sim| sim.fork().map_err(fork_error))?;
+        let sim = simulation.call_sim(py, |sim| sim.fork().map_err(fork_error))?;
         lock(&self.0).replace(number, sim).map_err(config_error)
     }
 

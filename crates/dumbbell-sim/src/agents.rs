@@ -196,8 +196,11 @@ impl AgentRun {
 
     /// Carries out the actions of the flows that are due, and goes on until one is due again.
     fn step(&mut self, every: Every, actions: &[f64], rows: &mut [f64], due: &mut [u8]) -> Result<(), AgentError> {
+        if self.sim.is_over() {
+            return Ok(());
+        }
         for ((flow, action), due) in self.flows.iter_mut().zip(actions.chunks_exact(ACTIONS.len())).zip(&mut *due) {
-            if std::mem::take(due) == 0 || self.sim.is_over() {
+            if std::mem::take(due) == 0 {
                 continue;
             }
             let window = read_action(action[0], "cwnd", 1.0, 1e9)?.map(|segments| segments as u32);
@@ -229,9 +232,6 @@ impl AgentRun {
     }
 
     fn advance(&mut self, every: Every) -> Result<(), RunError> {
-        if self.sim.is_over() {
-            return Ok(());
-        }
         if every == Every::Ack {
             if self.sim.step_to_ack(Instant::NEVER)? {
                 let now = self.sim.now();
@@ -298,7 +298,8 @@ impl Agents {
 
     /// Run and flow of each row.
     pub fn rows(&self) -> Vec<(usize, usize)> {
-        let of_run = |(number, run): (usize, &AgentRun)| run.flows.iter().map(move |flow| (number, flow.flow)).collect::<Vec<_>>();
+        let of_run =
+            |(number, run): (usize, &AgentRun)| run.flows.iter().map(move |flow| (number, flow.flow)).collect::<Vec<_>>();
         self.runs.iter().enumerate().flat_map(of_run).collect()
     }
 

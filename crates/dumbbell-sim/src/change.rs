@@ -46,7 +46,7 @@ pub enum Change {
     Loss {
         /// Where the stage is.
         place: StagePlace,
-        /// Its number there.
+        /// Number of the stage there.
         stage: usize,
         /// The probability.
         probability: f64,
@@ -85,7 +85,8 @@ pub enum Change {
 }
 
 /// The keys that may change.
-const KEYS: &str = "a key such as bottleneck.rate, hop[0].aqm.limit, bottleneck.path[0].probability, flows[0].base_rtt, flows[0].start, \
+const KEYS: &str =
+    "a key such as bottleneck.rate, hop[0].aqm.limit, bottleneck.path[0].probability, flows[0].base_rtt, flows[0].start, \
 flows[0].stop, flows[0].cwnd, flows[0].pacing_rate";
 
 /// Steps of a dotted key.
@@ -158,11 +159,20 @@ fn read_loss(stages: &[StageSpec], place: StagePlace, stage: usize, value: &Valu
             Ok(Change::Loss { place, stage, probability })
         }
         Some(other) => Err(ParamError::new("path", format!("a stage {}", other.name()), "a stage loss")),
-        None => Err(ParamError::new("path", "a stage that is not there", "a stage loss of the experiment, of probability 0 if nothing is lost at first")),
+        None => Err(ParamError::new(
+            "path",
+            "a stage that is not there",
+            "a stage loss of the experiment, of probability 0 if nothing is lost at first",
+        )),
     }
 }
 
-fn read_hop_change(config: &RunConfig, hop: usize, rest: &[(&str, Option<usize>)], value: &Value) -> Option<Result<Change, ParamError>> {
+fn read_hop_change(
+    config: &RunConfig,
+    hop: usize,
+    rest: &[(&str, Option<usize>)],
+    value: &Value,
+) -> Option<Result<Change, ParamError>> {
     let (aqm, path, behind) = match hop.checked_sub(1).map(|other| &config.hops[other]) {
         None => (&config.aqm, &config.path, &config.behind),
         Some(other) => (&other.aqm, &other.path, &other.behind),

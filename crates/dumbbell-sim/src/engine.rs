@@ -33,6 +33,8 @@ mod transport;
 pub mod udp;
 mod windows;
 
+use crate::agents::FlowObservation;
+use crate::change::Change;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
@@ -41,8 +43,6 @@ use crate::flow::{FlowCounts, FlowResult, Samples};
 use crate::measure::{Measures, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
-use crate::agents::FlowObservation;
-use crate::change::Change;
 use crate::{ControlView, EndpointView, HopView, Outcome, RunError, View};
 use apps::AppUser;
 use clock::{Clock, NextEvent};
@@ -782,9 +782,8 @@ impl<N: ForkNet + 'static> Run for Engine<N> {
             return Ok(standing);
         }
         let events = self.windows.as_ref().map_or(events, |windows| events.min(windows.loop_events()));
-        let watched = self.measures.trace.is_some()
-            || self.stops_at_acks
-            || self.net.listener().listen_level() >= ListenLevel::Controls;
+        let watched =
+            self.measures.trace.is_some() || self.stops_at_acks || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = RunState::Busy;
         while moment.events < events {

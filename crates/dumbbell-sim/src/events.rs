@@ -13,7 +13,7 @@ pub struct PacketEvent {
     pub time: Instant,
     /// Number of the hop, in the order of the configuration.
     pub hop: u16,
-    /// What happened: `arrival`, `enqueue`, `mark`, `drop`, `dequeue` or `departure`.
+    /// Name of the event: `arrival`, `enqueue`, `mark`, `drop`, `dequeue` or `departure`.
     pub event: &'static str,
     /// Which mark or drop, and why; empty for others.
     pub kind: &'static str,

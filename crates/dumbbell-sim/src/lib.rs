@@ -91,7 +91,7 @@ pub struct ControlView {
     pub ca_state: CaState,
     /// Pacing rate of the payload, bytes per second, if it is paced.
     pub pacing_rate: Option<u64>,
-    /// Its model of the path, if it has one.
+    /// Model of the path, if it has one.
     pub model: Option<Model>,
 }
 
@@ -178,6 +178,14 @@ impl Sim {
     pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
         while !self.over && self.advance(until, SLICE)? != RunState::Paused {}
         Ok(self.over)
+    }
+
+    /// Does a part of [`Sim::step`], some milliseconds of computing at most. Returns whether all of it is done.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn step_in_part(&mut self, until: Instant) -> Result<bool, RunError> {
+        Ok(self.over || self.advance(until, SLICE)? != RunState::Busy)
     }
 
     fn advance(&mut self, until: Instant, events: u64) -> Result<RunState, RunError> {

@@ -58,10 +58,14 @@ class Dumbbell {
     return JSON.parse(this.#ask("run", config).text);
   }
 
-  /** A run of `config` that has not begun. */
-  start(config) {
-    const { code } = this.#ask("begin", config);
-    return new Run((name, ...more) => this.#call(name, code, ...more));
+  /** A run of `config` that has not begun; one that is `changeable` is slower, and `set` may change it. */
+  start(config, { changeable = false } = {}) {
+    const { code } = this.#ask(changeable ? "begin_changeable" : "begin", config);
+    return this.#run(code);
+  }
+
+  #run(code) {
+    return new Run(code, (name, ...more) => this.#call(name, ...more), (copied) => this.#run(copied));
   }
 
   #ask(name, config) {
@@ -100,10 +104,39 @@ class Dumbbell {
 
 /** A run on its way. It stays in memory until `finish` or `forget`. */
 class Run {
-  #call;
+  #number;
+  #calls;
+  #make;
 
-  constructor(call) {
-    this.#call = call;
+  constructor(number, calls, make) {
+    this.#number = number;
+    this.#calls = calls;
+    this.#make = make;
+  }
+
+  #call(name, ...more) {
+    return this.#calls(name, this.#number, ...more);
+  }
+
+  /** A copy, which goes on as this run does. */
+  fork() {
+    return this.#make(this.#call("fork").code);
+  }
+
+  /** The present state, to which `restore` returns any number of times; it stays in memory until its `forget`. */
+  snapshot() {
+    return this.fork();
+  }
+
+  /** Returns to the state of a snapshot, or of a copy. */
+  restore(snapshot) {
+    this.#call("restore", snapshot.#number);
+  }
+
+  /** Changes what `key` stands for, as in an experiment file, to `value`, canonical: times in ns, rates in bit/s. */
+  set(key, value) {
+    const text = new TextEncoder().encode(JSON.stringify({ key, value }));
+    this.#calls("set", { text }, this.#number);
   }
 
   /** Goes on for `ms` of simulated time; returns whether the run is over. */

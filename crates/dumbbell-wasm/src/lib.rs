@@ -114,6 +114,30 @@ pub extern "C" fn begin() -> i32 {
     answer(Session::begin)
 }
 
+/// Begins a run of the configuration that is the input, which may be changed. Returns its number.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn begin_changeable() -> i32 {
+    answer(Session::begin_changeable)
+}
+
+/// Copies run `number`. Returns the number of the copy.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn fork(number: i32) -> i32 {
+    answer(|session, _| session.fork(number))
+}
+
+/// Replaces run `number` by a copy of run `from`.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn restore(number: i32, from: i32) -> i32 {
+    answer(|session, _| session.restore(number, from))
+}
+
+/// Changes run `number`: the input is `{"key", "value"}`.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn set(number: i32) -> i32 {
+    answer(|session, given| session.set(number, given))
+}
+
 /// Goes on with run `number` for `ms` of simulated time. Returns 1 if it is over, otherwise 0.
 #[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
 pub extern "C" fn step(number: i32, ms: f64) -> i32 {

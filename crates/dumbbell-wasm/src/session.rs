@@ -94,10 +94,59 @@ impl Session {
     /// The first key that cannot be used.
     pub fn begin(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let sim = Sim::new(&parse(given)?)?;
+        self.keep(sim)
+    }
+
+    /// Begins a run that [`Session::set`] may change; its number is the code.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn begin_changeable(&mut self, given: &[u8]) -> Result<Reply, CallError> {
+        let sim = Sim::builder(&parse(given)?).changeable().build()?;
+        self.keep(sim)
+    }
+
+    fn keep(&mut self, sim: Sim) -> Result<Reply, CallError> {
         let number = self.begun.checked_add(1).ok_or_else(|| CallError::Other("more than 2^31 runs".to_owned()))?;
         self.begun = number;
         self.runs.insert(number, sim);
         Ok(Reply { code: number, text: String::new() })
+    }
+
+    /// Copies a run; the number of the copy is the code.
+    ///
+    /// # Errors
+    /// No such run.
+    pub fn fork(&mut self, number: i32) -> Result<Reply, CallError> {
+        let copy = self.copy(number)?;
+        self.keep(copy)
+    }
+
+    fn copy(&mut self, number: i32) -> Result<Sim, CallError> {
+        self.get(number)?.fork().map_err(|refused| CallError::Other(refused.to_string()))
+    }
+
+    /// Replaces run `number` by a copy of run `from`.
+    ///
+    /// # Errors
+    /// No such run.
+    pub fn restore(&mut self, number: i32, from: i32) -> Result<Reply, CallError> {
+        let copy = self.copy(from)?;
+        *self.get(number)? = copy;
+        Ok(Value::Null.into())
+    }
+
+    /// Changes a run: `{"key", "value"}`, as [`Sim::set`] takes them.
+    ///
+    /// # Errors
+    /// No such run, or a change that it cannot make.
+    pub fn set(&mut self, number: i32, given: &[u8]) -> Result<Reply, CallError> {
+        let given = parse(given)?;
+        let Some(key) = given["key"].as_str() else {
+            return Err(ParamError::new("key", &given["key"], "the key of a change, text").into());
+        };
+        self.get(number)?.set(key, &given["value"])?;
+        Ok(Value::Null.into())
     }
 
     fn get(&mut self, number: i32) -> Result<&mut Sim, CallError> {
@@ -265,6 +314,27 @@ mod tests {
         }
         assert_eq!(session.step(two, f64::INFINITY).expect("a step").code, 1);
         assert_eq!(session.step(two, 1.0).expect("a step").code, 1);
+    }
+
+    #[test]
+    fn a_run_is_copied_restored_and_changed() {
+        let mut session = Session::default();
+        let number = session.begin_changeable(CONFIG).expect("a run").code;
+        session.step(number, 700.0).expect("a step");
+        let kept = session.fork(number).expect("a copy").code;
+        session.set(number, br#"{"key": "bottleneck.rate", "value": 1000000}"#).expect("a change");
+        session.step(number, 300.0).expect("a step");
+        assert_ne!(json_of(session.view(number)), json_of(session.view(kept)));
+        session.restore(number, kept).expect("a run");
+        assert_eq!(json_of(session.view(number)), json_of(session.view(kept)));
+        let expected = json_of(run(CONFIG))["digest"].clone();
+        assert_eq!(json_of(session.finish(number))["digest"], expected);
+        assert_eq!(refusal(session.set(kept, br#"{"key": "bottleneck.rate", "value": 1}"#))["key"], "bottleneck.rate");
+        assert_eq!(refusal(session.set(kept, b"{}"))["key"], "key");
+        assert_eq!(json_of(session.finish(kept))["digest"], expected);
+        assert_eq!(refusal(session.fork(kept))["message"], "no run 2: it is over, or never began");
+        let plain = session.begin(CONFIG).expect("a run").code;
+        assert!(session.set(plain, br#"{"key": "bottleneck.rate", "value": 1000000}"#).is_err());
     }
 
     #[test]

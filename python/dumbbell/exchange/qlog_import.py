@@ -253,7 +253,7 @@ class _QlogConnection:
         for key in ("description", "title"):
             text = self.header.get(key)
             for word in re.split(r"[^\w-]+", text) if isinstance(text, str) else []:
-                if word.lower() in read_registry().cc and not word.lower().startswith("constant"):
+                if word.lower() in read_registry().cc and word.lower() not in ("constant", "external"):
                     return setup.match_control(word, f"the {key} of the file")
         return None
 

@@ -118,6 +118,7 @@ RELATIVE: dict[str, dict[str, Literal["share", "bdp"]]] = {
     "udp": {"rate": "share"},
     "flows": {"app_rate": "share"},
     "constant": {"rate": "share", "window": "bdp"},
+    "external": {"rate": "share", "window": "bdp"},
 }
 _RELATIVE_DOC = {
     "share": 'Or a share of the rate that the first hop of its route has at the start, such as "80%".',
@@ -143,7 +144,8 @@ def read_registry() -> Registry:
     aqm, cc, stage, link, app = (
         {one["name"]: read_algorithm(one) for one in described[kind]} for kind in ("aqm", "cc", "stage", "link", "app")
     )
-    cc["constant"] = replace(cc["constant"], params=_allow_relative("constant", cc["constant"].params))
+    for name in ("constant", "external"):
+        cc[name] = replace(cc[name], params=_allow_relative(name, cc[name].params))
     control = app["video"].params["control"]
     own = replace(control, doc=f"{control.doc} Or {{ plugin = FILE }}, with the parameters of that plugin.")
     app["video"] = replace(app["video"], params=app["video"].params | {"control": own})

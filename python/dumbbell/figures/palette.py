@@ -13,7 +13,7 @@ from dumbbell.figures.style import COLOURS, DASHES, HATCHES, MARKERS, MOST_SERIE
 
 _CONTROLS = {
     **{"cubic": 0, "reno": 1, "prague": 2, "bbrdraft": 3, "dctcp": 4, "bbr1": 5, "bbr3": 6, "bbr2": 7},
-    **{"cubicsce": 5, "renosce": 6, "dctcpsce": 7, "ledbat": 4, "ledbatpp": 2, "udp": 8, "constant": 8},
+    **{"cubicsce": 5, "renosce": 6, "dctcpsce": 7, "ledbat": 4, "ledbatpp": 2, "udp": 8, "constant": 8, "external": 8},
 }
 _QUEUES = {
     **{"fqcodel": 0, "pie": 1, "dualpi2": 2, "pfifo": 3, "bfifo": 3, "codel": 4, "pi2": 5, "csaqm": 5, "fqpie": 6},

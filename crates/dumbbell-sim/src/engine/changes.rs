@@ -1,17 +1,17 @@
 //! Changes of a run while it is on its way, and what agents are told. No packet needs any of this.
 
 use super::connection::Connection;
-use super::endpoint::Endpoint;
 use super::delay_lines::DelayLine;
+use super::endpoint::Endpoint;
 use super::topology::Topology;
 use super::transport::Transport;
 use super::Engine;
 use crate::agents::FlowObservation;
 use crate::change::{Change, StagePlace};
 use crate::config::RateChange;
+use crate::extensions::TransportSpec;
 use crate::hop_log::Backlog;
 use crate::{ControlView, HopView};
-use crate::extensions::TransportSpec;
 use dumbbell_bottleneck::build_queue;
 use dumbbell_core::aqm::{Aqm, AqmSpec};
 use dumbbell_core::cc::AnyCc;
@@ -119,7 +119,8 @@ impl<N: Topology> Engine<N> {
     }
 
     fn change_start(&mut self, flow: usize, at: Instant) -> Result<(), ParamError> {
-        let refuse = |found: &str| Err(ParamError::new("start", format!("flow {flow}, which {found}"), "a flow that has not begun"));
+        let refuse =
+            |found: &str| Err(ParamError::new("start", format!("flow {flow}, which {found}"), "a flow that has not begun"));
         if self.config.flows.get(flow).is_some_and(|one| one.params.connect.is_some()) {
             return refuse("connects before it writes");
         }
@@ -156,7 +157,11 @@ impl<N: Topology> Engine<N> {
         };
         if !is_steered {
             let name = self.config.flows.get(flow).map_or("udp", |one| one.transport.name());
-            return Err(ParamError::new("cwnd", format!("flow {flow} with the control {name}"), "a flow with the control external"));
+            return Err(ParamError::new(
+                "cwnd",
+                format!("flow {flow} with the control {name}"),
+                "a flow with the control external",
+            ));
         }
         self.arena.timer_not_after(slot, now);
         Ok(())

@@ -27,7 +27,7 @@ pub struct DelayLine {
     pub members: Vec<u32>,
     /// The measured time of its endpoints is over.
     pub over: bool,
-    /// It was added for endpoints whose base RTT changed, whose clocks run ahead as they did before.
+    /// Whether it was added for endpoints whose base RTT changed; their clocks run ahead as they did before.
     pub is_added: bool,
 }
 

@@ -407,8 +407,7 @@ impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> Topology for Sin
 
     fn take_params(&mut self, _hop: usize, fresh: AnyAqm) {
         let is_any = TypeId::of::<A>() == TypeId::of::<AnyAqm>();
-        let fresh: Box<dyn Any> =
-            if is_any { Box::new(fresh) } else { dumbbell_core::with_aqm!(fresh, aqm => Box::new(aqm)) };
+        let fresh: Box<dyn Any> = if is_any { Box::new(fresh) } else { dumbbell_core::with_aqm!(fresh, aqm => Box::new(aqm)) };
         if let Ok(own) = fresh.downcast::<A>() {
             self.entrance.hop.bottleneck.take_params(*own);
         }

@@ -49,7 +49,7 @@ def describe_source(data: Data) -> dict[str, Any]:
 
 def read_control(data: Data, name: str, *, up: bool) -> SetupFact:
     """Return the congestion control of a series."""
-    known = [word for word in read_registry().cc if not word.startswith("constant")] + [
+    known = [word for word in read_registry().cc if word not in ("constant", "external")] + [
         "bbr",
         "westwood",
         "cdg",

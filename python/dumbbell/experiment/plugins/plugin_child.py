@@ -34,7 +34,7 @@ def _load(name: str, path: str) -> Any:
     return module
 
 
-def _load_plugin(path: str) -> Any:
+def load_plugin(path: str) -> Any:
     """Return the plugin at a path: a library as it is, of a program in Python the class that it calls `plugin`."""
     if not path.endswith(".py"):
         return path
@@ -68,7 +68,7 @@ def _end_with_input() -> None:
 
 def _answer(native: Any, what: str, path: str, say: Any) -> bytes:
     if what == "describe":
-        return bytes(native.describe_plugin(_load_plugin(path)), "utf-8")
+        return bytes(native.describe_plugin(load_plugin(path)), "utf-8")
     asked = json.loads(_read_line())
     threading.Thread(target=_end_with_input, daemon=True).start()
     if what == "try":
@@ -79,14 +79,14 @@ def _answer(native: Any, what: str, path: str, say: Any) -> bytes:
             say(f"progress {trial.simulated}")
 
         with _report_regularly(report_progress):
-            return json.dumps(native.try_plugin(_load_plugin(path), *asked, trial)).encode()
+            return json.dumps(native.try_plugin(load_plugin(path), *asked, trial)).encode()
     if what in ("packets", "qlog"):
-        asked["plugins"] = {name: _load_plugin(at) for name, at in asked["plugins"].items()}
+        asked["plugins"] = {name: load_plugin(at) for name, at in asked["plugins"].items()}
         count, digest = (_write_packets if what == "packets" else _write_qlog)(native, **asked)
         return json.dumps({"count": count, "hash": digest}).encode()
     progress = native.Progress()
     with _report_regularly(lambda: say(f"progress {progress.simulated}")):
-        loaded = {name: _load_plugin(at) for name, at in asked["plugins"].items()}
+        loaded = {name: load_plugin(at) for name, at in asked["plugins"].items()}
         result: bytes = native.run(asked["config"], native.Cancel(), progress, loaded).to_bytes()
     return result
 

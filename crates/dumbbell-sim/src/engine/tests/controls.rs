@@ -31,7 +31,8 @@ fn frame_listener(config: &Value, hears: ListenLevel) -> (Outcome, Vec<(u32, Con
     let events = Arc::default();
     let queue = config.aqm.build(&aqm::QueueContext::new(Rate::from_mbit(10), 3));
     let listener = Listener(hears, Arc::clone(&events));
-    let mut run: Box<dyn Run> = Box::new(Engine::<SingleHop<_, _, false>>::new(config, queue, Box::new(listener) as crate::Listener));
+    let mut run: Box<dyn Run> =
+        Box::new(Engine::<SingleHop<_, _, false>>::new(config, queue, Box::new(listener) as crate::Listener));
     run.advance(Instant::NEVER, u64::MAX).expect("no broken invariant");
     let outcome = run.finish().expect("no broken invariant");
     let events = events.lock().expect("one thread").clone();
