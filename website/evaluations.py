@@ -21,6 +21,8 @@ from website.markdown import ROOT, escape_cell, format_table
 FILE = Path(__file__).with_name("evaluations.csv")
 RUNS = ROOT / "target" / "evaluations"
 SUITES = {"cc": "rfc9743", "aqm": "rfc7928"}
+# what an agent makes of a flow, which no suite can grade without the agent
+STEERED = ("external",)
 COLUMNS = ("algorithm", "suite", "criterion", "grade", "value", "low", "high", "yardsticks", "cell")
 
 
@@ -48,6 +50,8 @@ def _make_rows(name: str, found: Evaluation) -> list[dict[str, str]]:
 
 def format_evaluation(name: str) -> str:
     """Return what the quick part of a suite says of an algorithm: a sentence, and a table of its criteria."""
+    if name in STEERED:
+        return "A suite would grade the agent. Without one, this control is [constant](constant.md), which has grades."
     rows = read_evaluations()[name]
     suite = load_suite(rows[0]["suite"])
     criteria = {one.id: one for one in suite.criteria}
@@ -86,6 +90,8 @@ def main(names: list[str]) -> None:
     rows = dict(read_evaluations()) if FILE.exists() else {}
     for kind, suite in SUITES.items():
         for name in (one for one in known[kind] if not names or one in names):
+            if name in STEERED:
+                continue
             found = evaluate(load_suite(suite), Candidate(name, name), RUNS / f"{suite}.duckdb", quick=True)
             rows[name] = _make_rows(name, found)
             ordered = [row for of_kind in SUITES for one in known[of_kind] for row in rows.get(one, [])]

@@ -265,7 +265,12 @@ pub struct Agents {
     first_rows: Vec<usize>,
     /// Whether the agent of each row acts next.
     due: Vec<u8>,
+    /// Events of all runs in the last step.
+    last_events: u64,
 }
+
+/// Fewest events of a step that are worth another thread, which takes as long to start as some hundreds of events.
+const LEAST_EVENTS: u64 = 4_000;
 
 impl Agents {
     /// The agents of the flows with the control `external` in these runs, which [may change](crate::Builder::changeable); they go on on up to `threads`.
@@ -288,7 +293,7 @@ impl Agents {
         }
         // nobody has anything to answer yet, and everybody may act
         let due = vec![1; first_rows[runs.len()]];
-        Ok(Agents { runs, every, threads: threads.max(1), first_rows, due })
+        Ok(Agents { runs, every, threads: threads.max(1), first_rows, due, last_events: 0 })
     }
 
     /// Number of rows: one for each flow with the control `external`, run by run.
@@ -330,8 +335,12 @@ impl Agents {
             let allowed = format!("{} and {}", count * ACTIONS.len(), count * COLUMNS.len());
             return Err(ParamError::new("actions", found, allowed).into());
         }
-        let Agents { runs, every, threads, first_rows, due } = self;
-        let each = runs.len().div_ceil(*threads).max(1);
+        let count_events = |runs: &[AgentRun]| runs.iter().map(|run| run.sim.count_events()).sum::<u64>();
+        let before = count_events(&self.runs);
+        let Agents { runs, every, threads, first_rows, due, last_events } = self;
+        // a step is about as long as the one before it
+        let useful = if *last_events < LEAST_EVENTS { 1 } else { *threads };
+        let each = runs.len().div_ceil(useful).max(1);
         let (every, first_rows) = (*every, &*first_rows);
         let mut failure = None;
         thread::scope(|scope| {
@@ -358,6 +367,7 @@ impl Agents {
                 failure = failure.take().or(found);
             }
         });
+        *last_events = count_events(runs).saturating_sub(before);
         failure.map_or(Ok(()), Err)
     }
 

@@ -98,6 +98,9 @@ pub trait Run: Send {
     /// Time of the last event.
     fn time(&self) -> Instant;
 
+    /// Number of events so far.
+    fn count_events(&self) -> u64;
+
     /// Returns the present state.
     fn view(&self) -> View;
 
@@ -840,6 +843,10 @@ impl<N: ForkNet + 'static> Run for Engine<N> {
 
     fn time(&self) -> Instant {
         self.now
+    }
+
+    fn count_events(&self) -> u64 {
+        self.events
     }
 
     fn config(&self) -> &RunConfig {

@@ -218,6 +218,11 @@ impl Sim {
         last.map(|standing| standing == RunState::Acked)
     }
 
+    /// Number of events so far.
+    pub fn count_events(&self) -> u64 {
+        self.run.count_events()
+    }
+
     /// Whether the run is over.
     pub fn is_over(&self) -> bool {
         self.over

@@ -423,6 +423,7 @@ pfifo       40 cubic-sce       10      9.45      -     131.9      -         0   
 pfifo       40 ledbat          10      8.88      -      82.3      -         0      -         0      -
 pfifo       40 ledbat-pp       10      8.39      -      88.6      -         0      -         0      -
 pfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
+pfifo       40 external        10      2.87      -      40.1      -         0      -         0      -
 bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
 bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
@@ -437,6 +438,7 @@ bfifo       40 cubic-sce       10      9.45      -      70.8      -         0   
 bfifo       40 ledbat          10      8.87      -      61.0      -         0      -         3      -
 bfifo       40 ledbat-pp       10      8.43      -      59.9      -         0      -        25      -
 bfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
+bfifo       40 external        10      2.87      -      40.1      -         0      -         0      -
 red         20 reno            60      9.54   9.54      38.9   38.6       254    238         0      0
 red         20 cubic           60      9.56   9.56      41.3   41.5        73     73         0      0
 red         20 dctcp           10      9.52      -      53.7      -       424      -         0      -
@@ -451,6 +453,7 @@ red         20 cubic-sce       10      9.52      -      41.8      -        11   
 red         20 ledbat          10      9.38      -      39.0      -         9      -         0      -
 red         20 ledbat-pp       10      8.57      -      32.8      -         5      -         0      -
 red         20 constant        10      5.77      -      20.0      -         0      -         0      -
+red         20 external        10      5.77      -      20.0      -         0      -         0      -
 red step    20 reno            60      9.05   9.05      32.7   32.7      2676   2676         0      0
 red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
 red step    20 dctcp           10      9.52      -      43.5      -       885      -         0      -
@@ -465,6 +468,7 @@ red step    20 cubic-sce       10      9.52      -      34.0      -        99   
 red step    20 ledbat          10      8.94      -      32.3      -       140      -         0      -
 red step    20 ledbat-pp       10      8.23      -      29.6      -        58      -         0      -
 red step    20 constant        10      5.77      -      20.0      -         0      -         0      -
+red step    20 external        10      5.77      -      20.0      -         0      -         0      -
 step        20 reno            10      1.42      -      23.4      -       370      -         0      -
 step        20 cubic           10      1.57      -      20.7      -       225      -         0      -
 step        20 dctcp           10      3.30      -      21.8      -       896      -         0      -
@@ -479,6 +483,7 @@ step        20 cubic-sce       10      1.57      -      20.7      -       225   
 step        20 ledbat          10      1.51      -      20.4      -       164      -         0      -
 step        20 ledbat-pp       10      1.26      -      20.2      -        50      -         0      -
 step        20 constant        10      5.77      -      20.0      -        12      -         0      -
+step        20 external        10      5.77      -      20.0      -        12      -         0      -
 codel       40 reno            60      8.40   8.40      43.2   43.3        68     68         0      0
 codel       40 cubic           60      9.21   9.21      43.3   43.3        58     57         0      0
 codel       40 dctcp           10      9.41      -      51.1      -       335      -         0      -
@@ -493,6 +498,7 @@ codel       40 cubic-sce       10      9.15      -      43.7      -        12   
 codel       40 ledbat          10      7.84      -      42.9      -         9      -         0      -
 codel       40 ledbat-pp       10      7.22      -      43.0      -         5      -         0      -
 codel       40 constant        10      2.87      -      40.1      -         0      -         0      -
+codel       40 external        10      2.87      -      40.1      -         0      -         0      -
 fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173    173         0      0
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
 fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
@@ -507,6 +513,7 @@ fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25   
 fq_codel    20 ledbat          10      9.00      -      24.9      -        27      -         0      -
 fq_codel    20 ledbat-pp       10      7.89      -      22.9      -         6      -         0      -
 fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
+fq_codel    20 external        10      5.77      -      20.0      -         0      -         0      -
 pie         20 reno            60      9.46   9.43      39.0   39.4        87     88       467    521
 pie         20 cubic           60      9.56   9.56      36.5   36.4        82     80         0      0
 pie         20 dctcp           10      9.14      -      52.6      -       196      -       459      -
@@ -521,6 +528,7 @@ pie         20 cubic-sce       10      9.52      -      36.8      -        14   
 pie         20 ledbat          10      9.33      -      36.5      -        12      -         0      -
 pie         20 ledbat-pp       10      8.85      -      36.3      -         3      -         0      -
 pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
+pie         20 external        10      5.77      -      20.0      -         0      -         0      -
 fq_pie      20 reno            10      9.02      -      49.5      -        18      -       465      -
 fq_pie      20 cubic           60      9.56   9.56      36.3   36.5        78     79         0      0
 fq_pie      20 dctcp           10      9.15      -      50.4      -       210      -       451      -
@@ -535,6 +543,7 @@ fq_pie      20 cubic-sce       10      9.52      -      36.6      -        14   
 fq_pie      20 ledbat          10      9.37      -      37.6      -        11      -         0      -
 fq_pie      20 ledbat-pp       10      8.85      -      35.5      -         3      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
+fq_pie      20 external        10      5.77      -      20.0      -         0      -         0      -
 pi2         20 reno            10      9.22      -      28.1      -        34      -         0      -
 pi2         20 cubic           10      9.40      -      29.3      -        21      -         0      -
 pi2         20 dctcp           10      9.52      -      42.0      -       379      -         0      -
@@ -549,6 +558,7 @@ pi2         20 cubic-sce       10      9.38      -      29.8      -        25   
 pi2         20 ledbat          10      8.93      -      26.5      -        31      -         0      -
 pi2         20 ledbat-pp       10      8.49      -      26.7      -         6      -         0      -
 pi2         20 constant        10      5.77      -      20.0      -         0      -         0      -
+pi2         20 external        10      5.77      -      20.0      -         0      -         0      -
 dualpi2     20 reno            10      9.35      -      34.9      -        46      -         0      -
 dualpi2     20 cubic           10      9.52      -      36.1      -        16      -         0      -
 dualpi2     20 dctcp           10      9.50      -      38.3      -       479      -         0      -
@@ -563,6 +573,7 @@ dualpi2     20 cubic-sce       10      9.52      -      36.7      -        18   
 dualpi2     20 ledbat          10      9.34      -      34.3      -        15      -         0      -
 dualpi2     20 ledbat-pp       10      8.73      -      31.0      -         7      -         0      -
 dualpi2     20 constant        10      5.77      -      20.0      -         0      -         0      -
+dualpi2     20 external        10      5.77      -      20.0      -         0      -         0      -
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
@@ -577,6 +588,7 @@ cake        20 cubic-sce       10      9.34      -      24.6      -        23   
 cake        20 ledbat          10      8.86      -      25.0      -        26      -         0      -
 cake        20 ledbat-pp       10      7.66      -      23.4      -         6      -         0      -
 cake        20 constant        10      5.44      -      21.2      -         1      -         0      -
+cake        20 external        10      5.44      -      21.2      -         1      -         0      -
 cake sce    20 reno            10      8.94      -      25.3      -      3919      -         0      -
 cake sce    20 cubic           10      9.34      -      24.8      -      3807      -         0      -
 cake sce    20 dctcp           10      9.44      -      25.6      -      6056      -         0      -
@@ -591,6 +603,7 @@ cake sce    20 cubic-sce       10      9.42      -      23.4      -      1766   
 cake sce    20 ledbat          10      8.88      -      25.0      -      3872      -         0      -
 cake sce    20 ledbat-pp       10      7.65      -      23.4      -      1630      -         0      -
 cake sce    20 constant        10      5.44      -      21.2      -         7      -         0      -
+cake sce    20 external        10      5.44      -      21.2      -         7      -         0      -
 csaqm       20 reno            10      8.44      -      22.5      -       124      -         0      -
 csaqm       20 cubic           10      9.04      -      22.4      -        76      -         0      -
 csaqm       20 dctcp           10      9.46      -      25.5      -       702      -         0      -
@@ -605,6 +618,7 @@ csaqm       20 cubic-sce       10      9.03      -      22.5      -        69   
 csaqm       20 ledbat          10      8.44      -      22.5      -       143      -         0      -
 csaqm       20 ledbat-pp       10      7.07      -      21.9      -        21      -         0      -
 csaqm       20 constant        10      5.77      -      20.0      -         1      -         0      -
+csaqm       20 external        10      5.77      -      20.0      -         1      -         0      -
 docsis_pie  20 reno            10      9.44      -      39.6      -         0      -       137      -
 docsis_pie  20 cubic           10      9.52      -      35.5      -         0      -        15      -
 docsis_pie  20 dctcp           10      9.44      -      39.6      -         0      -       137      -
@@ -619,6 +633,7 @@ docsis_pie  20 cubic-sce       10      9.50      -      35.0      -         0   
 docsis_pie  20 ledbat          10      9.36      -      36.3      -         0      -        11      -
 docsis_pie  20 ledbat-pp       10      8.85      -      31.0      -         0      -         4      -
 docsis_pie  20 constant        10      5.77      -      20.0      -         0      -         0      -
+docsis_pie  20 external        10      5.77      -      20.0      -         0      -         0      -
 mac80211    20 reno            10      9.02      -      39.6      -        21      -         0      -
 mac80211    20 cubic           10      9.02      -      38.4      -        13      -         0      -
 mac80211    20 dctcp           10      9.02      -      48.8      -       368      -         0      -
@@ -633,6 +648,7 @@ mac80211    20 cubic-sce       10      9.02      -      38.8      -        13   
 mac80211    20 ledbat          10      8.89      -      34.8      -        12      -         0      -
 mac80211    20 ledbat-pp       10      8.37      -      33.4      -         3      -         0      -
 mac80211    20 constant        10      5.39      -      21.4      -         0      -         0      -
+mac80211    20 external        10      5.39      -      21.4      -         0      -         0      -
 htb_classes  20 reno            10      9.52      -     862.3      -         0      -       651      -
 htb_classes  20 cubic           10      9.52      -     272.9      -         0      -         0      -
 htb_classes  20 dctcp           10      9.52      -     862.3      -         0      -       651      -
@@ -647,6 +663,7 @@ htb_classes  20 cubic-sce       10      9.52      -     274.0      -         0  
 htb_classes  20 ledbat          10      9.38      -      77.1      -         0      -         0      -
 htb_classes  20 ledbat-pp       10      8.85      -      71.3      -         0      -         0      -
 htb_classes  20 constant        10      5.77      -      20.0      -         0      -         0      -
+htb_classes  20 external        10      5.77      -      20.0      -         0      -         0      -
 fq          20 reno            10      9.52      -     106.0      -         0      -       122      -
 fq          20 cubic           10      9.52      -     113.1      -         0      -         8      -
 fq          20 dctcp           10      9.52      -     106.0      -         0      -       122      -
@@ -661,6 +678,7 @@ fq          20 cubic-sce       10      9.52      -     113.5      -         0   
 fq          20 ledbat          10      9.38      -      77.1      -         0      -         0      -
 fq          20 ledbat-pp       10      8.85      -      71.3      -         0      -         0      -
 fq          20 constant        10      5.77      -      20.0      -         0      -         0      -
+fq          20 external        10      5.77      -      20.0      -         0      -         0      -
 ";
 
 /// Runs of two flows, as above: the first name is the flow's own, the second that of the flow beside it. Marks and drops are of both.

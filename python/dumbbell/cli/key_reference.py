@@ -1,6 +1,7 @@
 """Every key of an experiment file and every column of the results, in words: `dumbbell describe`, docs/reference."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
+from dumbbell import _native
 from dumbbell.errors import InputError, UnknownName, quote_value
 from dumbbell.experiment import json_schema, net, plugins, schema, spelling, stack
 from dumbbell.experiment.plugins import built, trust
@@ -258,6 +260,14 @@ def _describe_profile(name: str) -> str:
     return f"{name}" + "".join(f"\n    {line}" for line in schema.format_profile(name))
 
 
+def _describe_observations() -> str:
+    """Return the columns that agents of flows with the control external observe."""
+    told = json.loads(_native.agent_columns())
+    units = {one["name"]: f" ({one['unit']})" if one["unit"] else "" for one in told["observations"]}
+    rows = [f"    {one['name']}{units[one['name']]}: {one['doc']}" for one in told["observations"]]
+    return "\n".join(["Observations of its agents (dumbbell.Agents), of the time since they acted last:", *rows])
+
+
 def describe(name: str) -> str:
     """Return what is said of everything called `name`; raises InputError if nothing is.
 
@@ -280,6 +290,8 @@ def describe(name: str) -> str:
             ):
                 found.append(key.to_text() if group.name == RUN else f"{group.name}.{key.to_text()}")
     known = read_registry()
+    if wanted == "external":
+        found.append(_describe_observations())
     if wanted == "hosts":
         found.append("Values that each profile sets; keys of the file override them:")
     found += [_describe_profile(profile) for profile in known.profiles if wanted in (profile, "hosts")]
