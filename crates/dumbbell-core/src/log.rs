@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_pair_passes_every_event_on() {
-        // the default of a method that is missing in the list does nothing, and no compiler says so
+        // the default of a method that is missing in the list does nothing, and no compiler says so; that of `fork` refuses
         for (text, declares, passes) in [
             (include_str!("log.rs"), "pub trait Log {", "macro_rules! log_to {"),
             (include_str!("observe.rs"), "pub trait Tap: Log {", "macro_rules! tap_to {"),
@@ -278,7 +278,7 @@ mod tests {
             let (declared, passed) = (after(declares), after(passes));
             let names: Vec<&str> = declared.split("    fn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
             assert!(names.len() >= 10, "{names:?}");
-            for name in names.into_iter().filter(|&name| name != "set_ce") {
+            for name in names.into_iter().filter(|name| !["set_ce", "fork"].contains(name)) {
                 assert!(passed.contains(&format!(" {name}(")), "{name}");
             }
         }

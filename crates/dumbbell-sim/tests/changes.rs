@@ -177,7 +177,7 @@ fn parameters_that_were_set_before_the_start_are_those_of_a_file() {
     let cases = [
         ("bfifo", "limit", json!(20_000)),
         ("step", "threshold", json!(3 * MS)),
-        ("fq_codel", "quantum", json!(300)),
+        ("fq_codel", "quantum", json!(4_542)),
         ("fq_codel", "target", json!(MS)),
         ("pie", "target", json!(4 * MS)),
         ("fq_pie", "target", json!(4 * MS)),

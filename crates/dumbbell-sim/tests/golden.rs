@@ -712,6 +712,8 @@ codel       20 cubic/ledbat-pp 10      6.64      -      27.6      -        38   
 codel       20 ledbat-pp/cubic 10      2.87      -      30.0      -        38      -         0      -
 codel       20 cubic/constant  10      5.36      -      28.2      -        59      -         0      -
 codel       20 constant/cubic  10      4.16      -      28.5      -        59      -         0      -
+codel       20 cubic/external  10      5.36      -      28.2      -        59      -         0      -
+codel       20 external/cubic  10      4.16      -      28.5      -        59      -         0      -
 fq_codel    20 cubic/reno      60      4.93   4.93      28.6   28.8       418    416         0      0
 fq_codel    20 reno/cubic      60      4.60   4.60      29.6   29.6       418    416         0      0
 fq_codel    20 cubic/cubic     10      4.75      -      30.7      -        71      -         0      -
@@ -740,6 +742,8 @@ fq_codel    20 cubic/ledbat-pp 10      5.33      -      30.3      -        45   
 fq_codel    20 ledbat-pp/cubic 10      4.06      -      25.3      -        45      -         0      -
 fq_codel    20 cubic/constant  10      4.74      -      30.6      -        38      -         0      -
 fq_codel    20 constant/cubic  10      4.79      -      24.1      -        38      -         0      -
+fq_codel    20 cubic/external  10      4.74      -      30.6      -        38      -         0      -
+fq_codel    20 external/cubic  10      4.79      -      24.1      -        38      -         0      -
 cake blind  20 cubic/reno      60      4.83   5.00      27.1   26.9       473    479         0      0
 cake blind  20 reno/cubic      60      4.60   4.44      27.4   27.3       473    479         0      0
 cake blind  20 cubic/cubic     10      4.64      -      26.9      -        76      -         0      -
@@ -768,6 +772,8 @@ cake blind  20 cubic/ledbat-pp 10      6.50      -      26.6      -        40   
 cake blind  20 ledbat-pp/cubic 10      2.90      -      29.5      -        40      -         0      -
 cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
 cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
+cake blind  20 cubic/external  10      5.18      -      27.1      -        52      -         0      -
+cake blind  20 external/cubic  10      4.32      -      27.2      -        52      -         0      -
 dualpi2     20 cubic/reno      10      3.96      -      37.4      -        78      -         0      -
 dualpi2     20 reno/cubic      10      5.53      -      36.8      -        78      -         0      -
 dualpi2     20 cubic/cubic     10      5.29      -      37.3      -        55      -         0      -
@@ -796,4 +802,6 @@ dualpi2     20 cubic/ledbat-pp 10      7.29      -      35.8      -        27   
 dualpi2     20 ledbat-pp/cubic 10      2.21      -      38.2      -        27      -         0      -
 dualpi2     20 cubic/constant  10      6.31      -      37.3      -        34      -         0      -
 dualpi2     20 constant/cubic  10      3.22      -      37.1      -        34      -         0      -
+dualpi2     20 cubic/external  10      6.31      -      37.3      -        34      -         0      -
+dualpi2     20 external/cubic  10      3.22      -      37.1      -        34      -         0      -
 ";

@@ -122,6 +122,23 @@ fn a_burst_of_one_file_takes_as_long_as_a_request_over_a_new_connection() {
 }
 
 #[test]
+fn a_lost_syn_ack_costs_a_second_and_the_initial_window() {
+    // UDP at 20 times the rate of the link fills its ten packets until 1.5 s. A connection opens at 0.5003 s, and its SYN-ACK is dropped
+    let mut config = user(json!({"name": "request", "size": {"fixed": 10_000}, "fresh": true}), 3);
+    config["bottleneck"]["aqm"]["limit"] = json!(10);
+    config["app"][0]["start"] = json!({"min": 500_300_000, "max": 500_300_000});
+    config["udp"] = json!([{"rate": 160_000_000, "size": 1_000, "stop": 1_500 * MS}]);
+    let loads = loads_us(&run(&config));
+    // The client sends its SYN again after 1 s on a wheel of 64 ms, at 1.536 s, and so does the server its SYN-ACK, 10 ms later, when that SYN arrives. With two that were sent again it begins with one segment:
+    // 7 take round trips of 1, 2 and 4 segments, where 10 take one. In the last round trip 3 * 1514 + 1378 B go over the wire, and each of the others adds its first segment
+    let again = 1_536_000 - 500_300 + HANDSHAKE;
+    let data = 3 * 20_000 + 2 * 1_514 + 3 * 1_514 + 1_378;
+    assert_eq!(loads[0], again + data);
+    // the next connection finds an empty queue
+    assert_eq!(loads[1], HANDSHAKE + 20_000 + WIRE_OF_10_KB);
+}
+
+#[test]
 fn a_backup_goes_at_its_rate_or_at_that_of_the_network() {
     // 10,000 B at 4 Mbit/s take 20 ms: the last of five pieces is written at 80 ms, and arrives half a round trip and its time on the wire later
     let kind = json!({"name": "backup", "rate": 4_000_000, "piece": 10_000, "size": 50_000});
