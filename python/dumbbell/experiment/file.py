@@ -97,7 +97,7 @@ class Experiment:
         except InputError as error:
             raise error.move_into(self.file) from None
         other = dataclasses.replace(self, seeds=tuple(plan.seeds), plan=self.plan | {"seeds": seeds}, given=every)
-        other.__dict__.update(_base=self._base, _resolved=self._resolved)
+        other.__dict__.update(_base=self._base, _resolved=self._resolved, name=self.name)
         return other
 
     def _set_further(
@@ -108,7 +108,7 @@ class Experiment:
         paths = [path for path, _ in further]
         settings = (*(one for one in self.settings if one[0] not in paths), *further)
         other = dataclasses.replace(self, settings=settings, given=every)
-        other.__dict__["_base"] = self._base
+        other.__dict__.update(_base=self._base, name=self.name)  # which settings do not change
         if found := _drop_consequences(list(other.find_faults(overrides=False, asks_engine=asks_engine))):
             raise combine_errors([one if one.file else one.move_into(self.file) for one in found])
         return other

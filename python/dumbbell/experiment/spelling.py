@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import lru_cache
 from typing import Any
 
 from dumbbell.errors import InputError, OutOfRange, WrongValue, join_names, quote_value
@@ -117,8 +118,14 @@ def _guess_unit(param: Param, kind: str) -> str | None:
     if kind != "time":
         return None
     if param.default:
-        return units.show(kind, param.default).lstrip("0123456789.")
+        return _find_unit_of(param.default)
     return "s" if param.max is None or param.max >= _DAY else None
+
+
+@lru_cache(maxsize=256)
+def _find_unit_of(time: int) -> str:
+    """Return the unit in which a time has few digits."""
+    return units.show("time", time).lstrip("0123456789.")
 
 
 def parse_value(param: Param, value: Any, files: Files | None = None) -> Any:

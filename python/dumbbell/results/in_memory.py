@@ -21,10 +21,15 @@ class RunsInMemory(RunTables):
 
     def __init__(self, runs: Sequence[Finished]) -> None:
         """Hold `runs`, one or more, whose cells have the keys of an engine."""
-        super().__init__(Path(runs[0].cell.experiment))
+        super().__init__()
         self.runs = tuple(runs)
         self._gathered: dict[str, _native.Rows] = {}
         self._frames: dict[str, pl.DataFrame] = {}
+
+    @property
+    def path(self) -> Path:
+        """The name of the experiment."""
+        return Path(self.runs[0].cell.experiment)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: what the runs measured, without what was made of it."""

@@ -22,10 +22,13 @@ DESCRIBED = (*KINDS_OF_RUNS, "number", "kernel", "given")
 class RunTables(ABC):
     """Tables of runs and what has been read of them, shared by all selections of these runs."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        """The results file; of runs in memory the name of their experiment."""
+    def __init__(self) -> None:
         self._configs: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    @property
+    @abstractmethod
+    def path(self) -> Path:
+        """The results file; of runs in memory the name of their experiment."""
 
     @property
     @abstractmethod
@@ -85,10 +88,16 @@ class ResultsFile(RunTables):
     """The tables of a results file, which is open only while it is read."""
 
     def __init__(self, path: Path, folder: Scratch | None) -> None:
-        super().__init__(path)
+        super().__init__()
+        self._path = path
         self._folder = folder  # of results that are kept nowhere else; removed with the last object that knows it
         with self.open():
             pass
+
+    @property
+    def path(self) -> Path:
+        """The results file."""
+        return self._path
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: a file that goes with this object travels with it, byte for byte."""
