@@ -134,7 +134,10 @@ SECTIONS = {
     },
     # groups of ours, since the suite is about several documents
     "stack": {"alone": "One", "c4": "Completion", "sharing": "Sharing", "robust": "Paths", "bbr": "The BBR draft's"},
-    "c4": {"alone": "Alone", "self": "Next to", "cubic": "Next to", "bbr": "Next to", "resume": "Careful resume", "media": "Media"},
+    "c4": {
+        **{"alone": "Alone", "self": "Next to", "cubic": "Next to", "bbr": "Next to"},
+        **{"resume": "Careful resume", "media": "Media"},
+    },
 }
 
 # the test cases of draft-huitema-ccwg-c4-test-02, which has no numbers for them, with the criterion of each
