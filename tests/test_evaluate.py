@@ -23,7 +23,7 @@ from dumbbell.evaluate.evaluation import evaluate, find_status
 from dumbbell.evaluate.grade import judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
-from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, Seeds, list_suites, load_suite
+from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, EvaluationSuite, Seeds, list_suites, load_suite
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.results.results import StoredResults
@@ -235,6 +235,38 @@ def test_what_the_transport_does_is_not_said_to_pass() -> None:
 # suites
 
 
+def test_criteria_in_their_scene_are_those_that_name_it(small: Path) -> None:
+    def describe(suite: EvaluationSuite) -> list[tuple[object, ...]]:
+        return [
+            (one.id, one.answers, one.says, one.scene, one.measure, one.no_data, [bar.text for bar in one.bars])
+            for one in suite.criteria
+        ]
+
+    apart = load_suite(str(small))
+    head, _, criteria = SUITE.partition(
+        '[scene.short]\nsubject = ["flows[0]"]\nquick = { "bottleneck.buffer" = [1] }\n'
+    )
+    rows = [
+        ", ".join(line for line in part.strip().splitlines() if not line.startswith(("answers", "scene")))
+        for part in criteria.split("[[criterion]]")[1:]
+    ]
+    scene = '[scene.short]\nquick = { "bottleneck.buffer" = [1] }\nanswers = ["1"]\ncriteria = ['
+    text = head.replace("seeds =", 'subject = ["flows[0]"]\nseeds =', 1)
+    (small / "suite.toml").write_text("\n".join([text, scene, *(f"{{ {row} }}," for row in rows), "]"]))
+    together = load_suite(str(small))
+    assert describe(together) == describe(apart) and together.scenes == apart.scenes
+
+
+def test_a_scene_may_be_another_one_with_other_values(small: Path) -> None:
+    scene = '[scene.fast]\nfile = "short.toml"\nsubject = ["flows[0]"]\nset = { "bottleneck.rate" = "20Mbit" }\n'
+    text = SUITE.replace("[[criterion]]", f"{scene}[[criterion]]", 1)
+    (small / "suite.toml").write_text(text.replace('scene = "short"', 'scene = "fast"', 1))
+    plan = make_plan(load_suite(str(small)), [Candidate("reno", "reno")], 2)
+    rates = {place.scene: table["bottleneck"]["rate"] for place, table in plan.tables.items()}
+    assert rates == {"short": "10Mbit", "fast": "20Mbit"}
+    assert all(("bottleneck.rate=20Mbit" in line) == (place.scene == "fast") for place, line in plan.commands.items())
+
+
 def test_a_folder_of_ones_own_is_a_suite(small: Path, tmp_path: Path) -> None:
     found = evaluate(load_suite(str(small)), Candidate("bbr1", "bbr1"), tmp_path / "out.duckdb", progress=False)
     loss, marks = found.verdicts
@@ -292,6 +324,10 @@ def test_cells_that_are_not_sure_get_more_seeds(small: Path, tmp_path: Path) -> 
         ('sql = """', 'function = "longest_below"\nsql = """', "measure.dropped"),
         ('passes = "<= little"\nlevel = "<= 1.5 * cubic"\nfails', "fails", "criterion[0]"),
         ('title = "Small"', 'titel = "Small"', "titel"),
+        ('subject = ["flows[0]"]\n', "", "scene.short"),
+        ("[scene.short]", "[scene.short]\ncriteria = 3", "scene.short.criteria"),
+        ("[scene.short]", '[scene.short]\ncriteria = [{ scene = "short" }]', "scene.short.criteria[0]"),
+        ("[scene.short]", "[scene.short]\nset = 3", "scene.short.set"),
     ],
 )
 def test_errors_in_a_suite_name_the_key(small: Path, old: str, new: str, said: str) -> None:
@@ -307,6 +343,7 @@ def test_errors_in_a_suite_name_the_key(small: Path, old: str, new: str, said: s
         ("quick = { ", 'quick = { "bottleneck.aqm" = [0], ', "bottleneck.aqm"),
         ('"bottleneck.buffer" = [1] }', '"bottleneck.buffer" = [2] }', "positions from 0 to 1"),
         ('subject = ["flows[0]"]', 'subject = ["flows[1]"]', "flows[1]"),
+        ('subject = ["flows[0]"]', 'set = { "flows[7].cc" = "reno" }\nsubject = ["flows[0]"]', "flows[7]"),
         ('subject = ["flows[0]"]', 'file = "missing.toml"\nsubject = ["flows[0]"]', "missing.toml"),
     ],
 )

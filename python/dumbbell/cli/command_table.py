@@ -116,6 +116,11 @@ COMMANDS = {
         "dumbbell evaluate stack quinn --against picoquic --only use",
         is_cheap=False,
     ),
+    "evaluate trace": CommandEntry(
+        "Grade the log of another BBR by the test cases of the draft.",
+        "dumbbell evaluate trace docs/check-bbr-sample.sqlog --rate 1Mbit --rtt 40ms",
+        is_cheap=False,
+    ),
     "evaluate history": CommandEntry(
         "Show how versions or commits of a stack differ in an evaluation.",
         "dumbbell evaluate history quinn --versions 0.11.14,0.11.16,0.11.19 --only use",
@@ -124,11 +129,6 @@ COMMANDS = {
     "evaluate bisect": CommandEntry(
         "Find the commit since which a stack is worse in an evaluation.",
         "dumbbell evaluate bisect quinn --tree . --commits v1..v2 --only use",
-        is_cheap=False,
-    ),
-    "evaluate trace": CommandEntry(
-        "Grade the log of another BBR by the test cases of the draft.",
-        "dumbbell evaluate trace docs/check-bbr-sample.sqlog --rate 1Mbit --rtt 40ms",
         is_cheap=False,
     ),
     "study": CommandEntry(

@@ -170,7 +170,7 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
     """Return the experiment of a scene with a candidate in the subject's place."""
     table = read_toml(scene.file, "the experiment file of a scene (TOML)")
     table["seeds"] = list(range(suite.seeds.after + 1, suite.seeds.after + seeds + 1))
-    for key, value in list_subject_settings(suite, scene, who):
+    for key, value in [*scene.settings.items(), *list_subject_settings(suite, scene, who)]:
         try:
             keys.set_path(table, keys.parse_path(key), copy.deepcopy(value))
         except InputError as error:
@@ -225,17 +225,19 @@ def _list_positions(
 ) -> list[Position]:
     """Return the positions of the matrix, with `quick` those alone that the suite keeps then."""
     axes = experiment.matrix.axes
+    kept_by_axis: dict[str, tuple[int, ...]] = {}
     for text, positions in scene.quick.items():
         key = f'scene.{scene.name}.quick."{text}"'
-        axis = next((one for one in axes if one.text == text), None)
+        axis = next((one for one in axes if text in (one.text, one.keys[0])), None)
         if axis is None:
-            known = [one.text for one in axes]
+            known = [one.keys[0] for one in axes]
             raise UnknownName(quote_value(text), among=known, file=suite.file, key=key, what="axis")
         for one in positions:
             if not isinstance(one, int) or not 0 <= one < len(axis.values):
                 allowed = f"positions from 0 to {len(axis.values) - 1}"
                 raise OutOfRange(quote_value(one), allowed, file=suite.file, key=key)
-    kept = [set(scene.quick.get(axis.text, range(len(axis.values)))) for axis in axes]
+        kept_by_axis[axis.text] = positions
+    kept = [set(kept_by_axis.get(axis.text, range(len(axis.values)))) for axis in axes]
     return [
         position
         for position in experiment.matrix.list_positions()
@@ -275,7 +277,8 @@ def _format_command(
 ) -> str:
     axes = zip(experiment.matrix.axes, position, strict=True)
     settings = [axis.format_setting(digit) for axis, digit in axes]
-    settings += [show_setting(key, value) for key, value in list_subject_settings(suite, scene, who)]
+    others = [*scene.settings.items(), *list_subject_settings(suite, scene, who)]
+    settings += [show_setting(key, value) for key, value in others]
     return who.format_run(str(scene.file), *(word for one in settings for word in ("--set", one)))
 
 

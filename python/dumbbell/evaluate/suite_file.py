@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -27,13 +27,14 @@ KINDS = {
 SUBJECT_KEYS = {"cc": "cc", "aqm": "aqm", "media": "control"}
 """The key of a scene's tables that gets a subject of a kind."""
 _FILE_KEYS = (
-    *("title", "of", "source", "first", "yardsticks", "seeds"),
+    *("title", "of", "source", "first", "yardsticks", "seeds", "subject"),
     *("paragraphs", "words", "scene", "measure", "criterion", "grid", "times", "values"),
 )
 _CRITERION_KEYS = (
     *("id", "answers", "says", "source", "only", "scene", "measure", "passes", "level", "fails"),
     *("no_data", "note", "merit", "harm"),
 )
+_OF_SCENE = ("answers", "source", "only")  # keys of criteria that a scene may have for all of its criteria
 _JUDGED_KEYS = ("id", "answers", "says", "judge", "trace", "note")
 FUNCTION_OPTIONS = {"longest_below": ("role", "below"), "longest_gap": ("role", "outages", "over")}
 """Functions that measure runs where SQL is too clumsy, with their keys."""
@@ -76,6 +77,8 @@ class SuiteScene:
     subject: tuple[str, ...]
     quick: Mapping[str, tuple[int, ...]]
     """Positions of axes of the matrix that `--quick` keeps."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the file that have other values in this scene."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +243,7 @@ class SuiteReader:
     """Reads a suite with a subject; other kinds of suites read other keys."""
 
     keys: tuple[str, ...] = _FILE_KEYS
-    required: tuple[str, ...] = ("title", "of", "criterion")
+    required: tuple[str, ...] = ("title", "of")
 
     def __init__(self, table: dict[str, Any], path: Path) -> None:
         self.table = check_keys("", table, self.keys, self.required)
@@ -262,12 +265,13 @@ class SuiteReader:
         if len(names) != len(words) + len(yardsticks):
             raise Unfit("a word has the name of a yardstick", "another name for the word", key="words")
         criteria: dict[str, Criterion] = {}
-        for number, one in enumerate(check_kind("criterion", top["criterion"], list, "tables, one per criterion")):
-            key = f"criterion[{number}]"
+        for key, one in self._list_criteria():
             found = self._read_criterion(key, one, names, paragraphs, scenes, measures)
             if found.id in criteria:
                 raise Unfit("two criteria have this name", "another name for one of them", key=f"{key}.id")
             criteria[found.id] = found
+        if not criteria:
+            raise Missing("[[criterion]], or criteria of a scene", key="criterion")
         name = self.path.parent.name
         seeds = self._read_seeds(top.get("seeds", {}))
         return EvaluationSuite(
@@ -287,6 +291,17 @@ class SuiteReader:
             values=self._read_named("values", lambda _name, key, text: self._read_text(key, text)),
             **texts,
         )
+
+    def _list_criteria(self) -> Iterator[tuple[str, Any]]:
+        """Yield the tables of criteria with their places in the file: those of scenes, then the others."""
+        for name, scene in self.table.get("scene", {}).items():
+            key = f"scene.{name}.criteria"
+            common = {"scene": name} | {one: scene[one] for one in _OF_SCENE if one in scene}
+            for number, one in enumerate(check_kind(key, scene.get("criteria", []), list, "tables, one per criterion")):
+                check_keys(f"{key}[{number}]", one, [one for one in _CRITERION_KEYS if one != "scene"])
+                yield f"{key}[{number}]", common | one
+        others = check_kind("criterion", self.table.get("criterion", []), list, "tables, one per criterion")
+        yield from ((f"criterion[{number}]", one) for number, one in enumerate(others))
 
     def _read_text(self, key: str, value: Any) -> str:
         return str(check_kind(key, value, str, "text"))
@@ -326,15 +341,18 @@ class SuiteReader:
         return Paragraph(name, title, word, author, lacks)
 
     def _read_scene(self, name: str, key: str, value: Any) -> SuiteScene:
-        table = check_keys(key, value, ("file", "subject", "quick"), ("subject",))
+        known = ("file", "set", "subject", "quick", "criteria", *_OF_SCENE)
+        table = check_keys(key, value, known, () if "subject" in self.table else ("subject",))
         file = self.path.parent / self._read_text(f"{key}.file", table.get("file", f"{name}.toml"))
+        settings = check_kind(f"{key}.set", table.get("set", {}), dict, "keys of the file with their values")
+        subject = table.get("subject", self.table.get("subject"))
         quick = {
             axis: tuple(check_kind(f"{key}.quick.{axis}", positions, list, "positions of the axis, from 0"))
             for axis, positions in check_kind(
                 f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix"
             ).items()
         }
-        return SuiteScene(name, file, self._read_texts(f"{key}.subject", table["subject"]), quick)
+        return SuiteScene(name, file, self._read_texts(f"{key}.subject", subject), quick, settings)
 
     def _read_harm(
         self, key: str, criterion: Mapping[str, Any], bar: CriterionBar | None, measures: Mapping[str, CriterionMeasure]
