@@ -73,8 +73,34 @@ impl TcpWay {
     }
 }
 
+/// Lets `$forward` define the methods that TCP and a stack have without anything of the application in them.
+macro_rules! forward_all {
+    ($forward:ident) => {
+        $forward! { self:
+            fn has_begun[&self]() -> bool;
+            fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
+            fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
+            fn prefetch[&self]() -> ();
+            fn prefetch_behind[&self]() -> ();
+            fn back_ecn[&self]() -> BackEcn;
+            fn payload[&self]() -> u64;
+            fn sent_and_received[&self]() -> (u64, ReceiverStats);
+            fn finish_time[&self]() -> Option<Instant>;
+            fn receiver_waits[&self](now: Instant) -> bool;
+            fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
+            fn sample[&self](samples: &mut Samples, now: Instant) -> ();
+            fn forget_samples[&mut self]() -> ();
+            fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
+            fn result[&self](common: FlowResult, now: Instant) -> FlowResult;
+            fn series_view[&self]() -> SeriesView;
+            fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
+            fn protocol[&self]() -> ProtocolKind;
+        }
+    };
+}
+
 /// Passes the calls of these methods on to TCP.
-macro_rules! forward {
+macro_rules! forward_to_tcp {
     ($me:ident: $( fn $name:ident[$($this:tt)*]($($arg:ident: $type:ty),*) -> $out:ty; )*) => { $(
         fn $name($($this)*, $($arg: $type),*) -> $out {
             $me.tcp.$name($($arg),*)
@@ -129,26 +155,7 @@ impl Connection for TcpWay {
         self.place.is_temporary && self.place.connection.is_none() && self.tcp.is_done()
     }
 
-    forward! { self:
-        fn has_begun[&self]() -> bool;
-        fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
-        fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
-        fn prefetch[&self]() -> ();
-        fn prefetch_behind[&self]() -> ();
-        fn back_ecn[&self]() -> BackEcn;
-        fn payload[&self]() -> u64;
-        fn sent_and_received[&self]() -> (u64, ReceiverStats);
-        fn finish_time[&self]() -> Option<Instant>;
-        fn receiver_waits[&self](now: Instant) -> bool;
-        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
-        fn sample[&self](samples: &mut Samples, now: Instant) -> ();
-        fn forget_samples[&mut self]() -> ();
-        fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
-        fn result[&self](common: FlowResult, now: Instant) -> FlowResult;
-        fn series_view[&self]() -> SeriesView;
-        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
-        fn protocol[&self]() -> ProtocolKind;
-    }
+    forward_all!(forward_to_tcp);
 }
 
 /// One way of a connection of an application.
@@ -209,28 +216,11 @@ macro_rules! forward_to_way {
 }
 
 impl Connection for AppStream {
+    forward_all!(forward_to_way);
     forward_to_way! { self:
-        fn has_begun[&self]() -> bool;
         fn next_timer[&self](start: Instant) -> Instant;
-        fn on_timer[&mut self](start: Instant, stop: &mut Instant, stages: &mut Stages, now: Instant, way: impl Ingress) -> bool;
-        fn on_receiver_timer[&mut self](now: Instant, back: &mut impl ReturnPort) -> ();
         fn on_packet[&mut self](packet: &Packet, now: Instant, back: &mut impl ReturnPort) -> Instant;
         fn on_back[&mut self](reply: &ReceiverReply, blocks: &[Block], stages: &mut Stages, now: Instant, way: impl Ingress) -> Instant;
-        fn prefetch[&self]() -> ();
-        fn prefetch_behind[&self]() -> ();
-        fn back_ecn[&self]() -> BackEcn;
-        fn payload[&self]() -> u64;
-        fn sent_and_received[&self]() -> (u64, ReceiverStats);
-        fn finish_time[&self]() -> Option<Instant>;
         fn is_done[&self]() -> bool;
-        fn receiver_waits[&self](now: Instant) -> bool;
-        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
-        fn sample[&self](samples: &mut Samples, now: Instant) -> ();
-        fn forget_samples[&mut self]() -> ();
-        fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
-        fn result[&self](common: FlowResult, now: Instant) -> FlowResult;
-        fn series_view[&self]() -> SeriesView;
-        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Tap, slot: u32, now: Instant) -> ();
-        fn protocol[&self]() -> ProtocolKind;
     }
 }
