@@ -95,9 +95,7 @@ class EvaluationHistory:
         """Return in sentences what was compared, and how many cells got worse or better."""
         judged = [one for one in self.entries if one.report is not None]
         suites = {str(one.report["suite"]) for one in judged if one.report is not None}
-        sentences = [
-            f"{self.title}: {format_count(len(self.entries), 'version')} by suite {', '.join(sorted(suites))}."
-        ]
+        sentences = [f"{format_count(len(self.entries), 'version')} by suite {', '.join(sorted(suites))}."]
         for entry, found in self.steps:
             if found.list_changed():
                 sentences.append(f"{entry.name}: {found.describe()}")
@@ -123,7 +121,7 @@ def read_report(path: Path) -> HistoryEntry:
 
 def format_history(history: EvaluationHistory, *, markdown: bool = False) -> str:
     """Return the grades of all criteria over the entries, what changed, and the commands of what got worse."""
-    head = f"# {history.title}" if markdown else ""
+    head = f"# {history.title}" if markdown else history.title
     names = [one.name for one in history.entries]
     rows = [
         [one["id"], *(entry.criteria.get(one["id"], {}).get("grade", "-") for entry in history.entries)]
