@@ -37,6 +37,7 @@ import in_process
 from dumbbell import experiment
 from dumbbell.cli.command_table import COMMANDS, GROUPS, RETIRED_COMMANDS
 from dumbbell.experiment.registry import read_registry
+from dumbbell.searching.search_file import load_search
 from every_case import every_case
 from schema_corpus import validator
 from website import commands
@@ -58,6 +59,8 @@ RUN = [
         "how-to/import",
         "how-to/explain",
         "how-to/figures",
+        "how-to/hunt",
+        "how-to/search",
         "how-to/step",
         "how-to/own-plugin",
         "how-to/paper-figure",
@@ -257,6 +260,10 @@ class Reader:
             assert any(matches(shown.text, output) for output in outputs), f"{shown.place}: printed was\n{outputs[-1]}"
 
     def toml(self, block: Block) -> None:
+        if "budget" in tomllib.loads(block.text):  # a search
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+            load_search(self.folder / block.name)
+            return
         if not set(tomllib.loads(block.text)) <= set(SECTIONS):
             return  # not an experiment
         if block.name:

@@ -87,7 +87,7 @@ def test_a_file_and_a_line_make_a_kind(
         assert message in str(error.value)
     # help and completion name it
     carry_out(["plot", "--help"])
-    assert "felt, dots." in " ".join(capsys.readouterr().out.split())
+    assert "front, dots." in " ".join(capsys.readouterr().out.split())
     assert completion.list_commands()["plot"].values["--kind"] == [*KINDS]
 
 

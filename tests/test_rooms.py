@@ -24,6 +24,7 @@ ROOMS = [
         "packets",
         "explain",
         "watch",
+        "searching",
         "plotting",
     ),
     *("report", "line", "shell", "notebook", "simulating", "simulation", "api", "pages", "study", "cli", "__main__"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("arrow", "cluster", "pandas")
-OPTIONAL = ("scipy", "pyarrow", "pandas", "distributed", "dask")
+EXTRAS = ("arrow", "cluster", "pandas", "search")
+OPTIONAL = ("scipy", "pyarrow", "pandas", "distributed", "dask", "optuna", "cmaes", "pymoo")
 BLOCKED = f"""
 import sys
 for name in {OPTIONAL}:

@@ -10,10 +10,10 @@ from dumbbell.lazy import import_lazily, list_public
 
 if TYPE_CHECKING:
     from dumbbell._native import engine_version
-    from dumbbell.api import open, run  # noqa: A004  as in dumbbell.open
+    from dumbbell.api import open, run, search  # noqa: A004  as in dumbbell.open
     from dumbbell.experiment.file import Experiment, load, parse
     from dumbbell.experiment.plugins.trust import trust
-    from dumbbell.notebook import Results
+    from dumbbell.notebook import Results, Search
     from dumbbell.simulating import simulate, simulate_many
     from dumbbell.simulation import Agents, Simulation, list_observations
 else:
@@ -23,6 +23,7 @@ else:
             "Agents": "simulation",
             "Experiment": "experiment.file",
             "Results": "notebook",
+            "Search": "notebook",
             "Simulation": "simulation",
             "engine_version": "_native",
             "list_observations": "simulation",
@@ -30,6 +31,7 @@ else:
             "open": "api",
             "parse": "experiment.file",
             "run": "api",
+            "search": "api",
             "simulate": "simulating",
             "simulate_many": "simulating",
             "trust": "experiment.plugins.trust",
@@ -41,6 +43,7 @@ __all__ = [
     "Experiment",
     "InputError",
     "Results",
+    "Search",
     "Simulation",
     "engine_version",
     "list_observations",
@@ -48,6 +51,7 @@ __all__ = [
     "open",
     "parse",
     "run",
+    "search",
     "simulate",
     "simulate_many",
     "trust",

@@ -18,6 +18,7 @@ from dumbbell.results import results as stored
 from dumbbell.results import run as over_time
 from dumbbell.results.frames import ResultTables, To, convert_frame
 from dumbbell.results.in_memory import RunsInMemory
+from dumbbell.searching.found import SearchFindings
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +31,21 @@ if TYPE_CHECKING:
 
 Parts = Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"]
 Other = Literal["pandas", "arrow"]
+
+
+class Search(SearchFindings):
+    """A search: its candidates, its front, a figure of it, and the runs of its front. Made by `dumbbell.search`."""
+
+    @property
+    def results(self) -> Results:
+        """The runs of the front."""
+        return Results(self.path)
+
+    def plot(self, *objectives: str, log_x: bool | None = None, log_y: bool | None = None) -> Picture:
+        """Return a figure of the front by two objectives, the first two unless others are named."""
+        from dumbbell.plotting.front import draw_front
+
+        return draw_front(self, objectives, log_x=log_x, log_y=log_y)
 
 
 class Results(ResultTables):

@@ -26,7 +26,7 @@ GROUPS = {
     "Run": ("run", "watch", "shell", "line", "import", "tc"),
     "Look": ("table", "plot", "report", "explain", "trace", "export"),
     "Compare": ("diff", "validate"),
-    "Evaluate": ("evaluate", "study"),
+    "Evaluate": ("search", "evaluate", "study"),
     "Extend": ("plugin", "stack", "linux"),
     "Look up": ("list", "describe", "doctor", "completion"),
 }
@@ -89,6 +89,11 @@ COMMANDS = {
     "validate": CommandEntry(
         "Compare results with published numbers or another engine.",
         "dumbbell validate demo.duckdb linux-6.12 --scores",
+    ),
+    "search": CommandEntry(
+        "Find parameters, or networks, whose runs are best or worst.",
+        "dumbbell search tuning.toml -o tuning.duckdb --plot front.png",
+        is_cheap=False,
     ),
     "evaluate": CommandEntry(
         "Grade a control, a queue, a QUIC stack, a trace or results.",

@@ -43,11 +43,11 @@ class CriterionBar:
 
         What differs from an amount by rounding alone is equal to it.
         """
-        return all(_compare(kind, value, _compute(amount, names)) for kind, amount in self.conditions)
+        return all(_compare(kind, value, compute_amount(amount, names)) for kind, amount in self.conditions)
 
     def list_limits(self, names: Mapping[str, float]) -> list[float]:
         """Return the amounts of all conditions."""
-        return [_compute(amount, names) for _, amount in self.conditions]
+        return [compute_amount(amount, names) for _, amount in self.conditions]
 
     def format_numbers(self, names: Mapping[str, float]) -> str:
         """Return the bar with numbers in the place of words: `>= 0.95`."""
@@ -96,6 +96,16 @@ def parse_bar(text: object, names: Collection[str], key: str) -> CriterionBar:
     return CriterionBar(text, tuple(conditions))
 
 
+def parse_amount(text: str, names: Collection[str], key: str) -> ast.expr:
+    """Return the amount that a text is: numbers, `names`, + - * /, min and max. Raises InputError with `key`."""
+    try:
+        found = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise WrongValue(quote_value(text), _ALLOWED, key=key) from None
+    _check_amount(found, names, text, key)
+    return found
+
+
 def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str) -> None:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
@@ -115,21 +125,24 @@ def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str) -
             raise WrongValue(quote_value(text), _ALLOWED, key=key)
 
 
-def _compute(node: ast.expr, names: Mapping[str, float]) -> float:
+def compute_amount(node: ast.expr, names: Mapping[str, float]) -> float:
+    """Return the number that an amount is, where `names` have these values; x / 0 is infinite, and 0 / 0 NaN."""
     match node:
         case ast.Constant(value=int() | float() as number):
             return float(number)
         case ast.Name(id=name):
             return names[name]
         case ast.UnaryOp(operand=inner):
-            return -_compute(inner, names)
+            return -compute_amount(inner, names)
         case ast.BinOp(left=left, op=kind, right=right):
-            first, second = _compute(left, names), _compute(right, names)
+            first, second = compute_amount(left, names), compute_amount(right, names)
             if isinstance(kind, ast.Div) and second == 0:
                 return float("nan") if first == 0 else float("inf") * (1 if first > 0 else -1)
             return _OPERATIONS[type(kind)](first, second)
         case ast.Call(func=ast.Name(id=name), args=args):
             return (
-                _FUNCTIONS[name](*(_compute(one, names) for one in args)) if len(args) > 1 else _compute(args[0], names)
+                _FUNCTIONS[name](*(compute_amount(one, names) for one in args))
+                if len(args) > 1
+                else compute_amount(args[0], names)
             )
     raise AssertionError(ast.dump(node))

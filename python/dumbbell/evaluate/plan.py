@@ -15,6 +15,7 @@ from dumbbell.engines.base import Engine, prepare_experiments
 from dumbbell.errors import InputError, OutOfRange, UnknownName, quote_value
 from dumbbell.evaluate.suite_file import SUBJECT_KEYS, EvaluationSuite, SuiteScene, name_suite
 from dumbbell.experiment import matrix as keys
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.experiment.plugins.trust import VARIABLE
 from dumbbell.experiment.settings import show_setting
@@ -118,12 +119,9 @@ class Plan:
             [experiment] = prepare_experiments([experiment], self.engine)
         self.experiments.append(experiment)
         for cell in experiment.make_cells():
-            record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
             row: dict[str, Any] = {"key": cell.key, "scene": place.scene, "position": list(place.position), "who": who}
             row["seed"] = cell.seed
-            row |= {"from_s": record["from"] / 1e9, "interval_s": record["interval"] / 1e9}
-            row |= {"duration_s": cell.duration / 1e9, "rate_mbit": bottleneck["rate"] / 1e6, "flows": len(roles)}
-            self._cells.append(row)
+            self._cells.append(row | describe_figures(cell, len(roles)))
             self._roles += [
                 {"key": cell.key, "flow": flow, "role": "subject" if is_subject else "other"}
                 for flow, is_subject in enumerate(roles)
@@ -139,6 +137,18 @@ class Plan:
         """One row for each bulk flow of each run: `key`, `flow`, and `role`, which is subject or other."""
         schema = {"key": pl.String, "flow": pl.Int64, "role": pl.String}
         return pl.DataFrame(self._roles, schema=schema).unique(maintain_order=True)
+
+
+def describe_figures(cell: Cell, flows: int) -> dict[str, float | int]:
+    """Return the figures of a run that measures of suites find in its row of `cells`."""
+    record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
+    return {
+        "from_s": record["from"] / 1e9,
+        "interval_s": record["interval"] / 1e9,
+        "duration_s": cell.duration / 1e9,
+        "rate_mbit": bottleneck["rate"] / 1e6,
+        "flows": flows,
+    }
 
 
 def make_plan(

@@ -44,9 +44,10 @@ _COMPARED = 64  # cells in which two values of an axis are compared
 
 @dataclass(frozen=True)
 class _Resolved:
-    """A run, the same without overrides, and the numbers of the overrides that apply."""
+    """A run, its table, the run without overrides, and the numbers of the overrides that apply."""
 
     cell: Cell
+    table: dict[str, Any]
     plain: dict[str, Any]
     chosen: list[int]
 
@@ -139,6 +140,10 @@ class Experiment:
                 number = next(numbers)
                 yield cell if (seed, number) == (cell.seed, cell.number) else cell.set_seed(seed, number)
 
+    def make_table(self, position: tuple[int, ...]) -> dict[str, Any]:
+        """Return the run at a position of the matrix as a file has it, without seeds; raises InputError."""
+        return self._resolve_and_say(position, self.seeds[0]).table
+
     def sample_cells(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
         parts = min(most, len(self))
@@ -186,7 +191,7 @@ class Experiment:
         labels = {key: label(value) for key, _, value in self.matrix.list_settings(position)}
         engine = self.engine or _native.engine_version()
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
-        return _Resolved(cell, plain, chosen)
+        return _Resolved(cell, table, plain, chosen)
 
     def _place_error(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
         """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""

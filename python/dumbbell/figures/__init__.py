@@ -10,6 +10,7 @@ from dumbbell.figures.dots import dots
 from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.forest import forest
 from dumbbell.figures.frames import format_number, format_value
+from dumbbell.figures.front import front
 from dumbbell.figures.heat import heat
 from dumbbell.figures.interactive import Interactive, make_page, make_spec, write
 from dumbbell.figures.labels import mark_events, mark_place
@@ -35,6 +36,7 @@ __all__ = [
     "forest",
     "format_number",
     "format_value",
+    "front",
     "heat",
     "lines",
     "make_page",

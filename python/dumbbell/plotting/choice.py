@@ -16,6 +16,7 @@ from dumbbell.plotting.request import FEW_LINES, FEW_PANELS, MOST_BESIDE, PlotRe
 from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import StoredResults
+from dumbbell.searching import ledger
 from dumbbell.words import format_count, join_words
 
 VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose values are versions of one thing
@@ -32,6 +33,9 @@ class OtherFigure:
     options: str
     what: str = ""
     needs: Literal["", "packets", "queue", "number", "two keys", "unlike flows"] = ""
+
+
+_OF_SEARCH = (OtherFigure("--kind lines", "the runs of the front", "number"),)
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,8 @@ def _can_draw(other: OtherFigure, results: StoredResults, shape: _Shape, request
 
 def _choose_by_shape(results: StoredResults, shape: _Shape) -> Iterator[Choice]:
     """Yield what an expert would draw of results of this shape."""
+    if ledger.is_search(results.path):
+        yield Choice("front", "results of a search, whose candidates trade one objective for another", _OF_SEARCH)
     if results.sessions:
         if len(results) <= MOST_BESIDE:
             yield _choose_sessions(results)

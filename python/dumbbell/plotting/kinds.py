@@ -32,6 +32,7 @@ KINDS = {
     "series": "over_time",
     "shares": "shares",
     "felt": "felt",
+    "front": "front",
 }
 
 

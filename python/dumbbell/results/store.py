@@ -386,6 +386,38 @@ class Store:
             self._connection.execute(f"SET memory_limit = '{_CACHE}'")
         self._connection.execute("RESET memory_limit")
 
+    def list_tables(self) -> list[str]:
+        """Return the names of all tables, those of searches too."""
+        with clear_errors(self.path):
+            return [row[0] for row in self._connection.execute("SHOW TABLES").fetchall()]
+
+    def make_table(self, name: str, columns: Mapping[str, str]) -> None:
+        """Make a table that is not one of runs, by the names and SQL types of its columns, unless it is there."""
+        with clear_errors(self.path):
+            listed = ", ".join(f"{_quote_name(column)} {kind}" for column, kind in columns.items())
+            self._connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({listed})")
+
+    def replace_rows(self, tables: Mapping[str, tuple[pl.DataFrame, tuple[str, str] | None]]) -> None:
+        """Add rows to tables that are not those of runs, all of them or none.
+
+        With a column and its value, they are in place of the rows that have this value.
+        """
+        with clear_errors(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                for name, (rows, former) in tables.items():
+                    if former is not None:
+                        self._connection.execute(f"DELETE FROM {name} WHERE {former[0]} = ?", [former[1]])
+                    if rows.height:
+                        self._connection.register("batch", ArrowStream(rows))
+                        self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
+                        self._connection.unregister("batch")
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(duckdb.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
     def _insert(self, name: str, rows: _native.Rows | pl.DataFrame) -> None:
         if name not in self._known:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()

@@ -217,3 +217,36 @@ def box(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[s
         return {"layer": layers, "most": _choose_width(len(texts), of)}
 
     return sheet.compose(of, make_unit, columns)
+
+
+def front(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> sheet.Spec:
+    """Return the points of a front and the others, with intervals and steps on the front."""
+    of = sheet.make_sheet(options, chosen, by=options["group"])
+    x, y = options["x"], options["y"]
+    ends = {
+        f"{axis}_{end}": name
+        for axis in ("x", "y")
+        for end, name in zip(("low", "high"), options[f"{axis}_ends"] or (), strict=False)
+    }
+    columns: dict[str, Any] = {"x": x, "y": y, "place": options["group"], **ends}
+
+    def make_unit(rows: pl.DataFrame, _measure: str | None, number: int) -> sheet.Spec:
+        widths, log_x = sheet.find_axis(options, rows, [x], "log_x")
+        heights, log_y = sheet.find_axis(options, rows, [y], "log_y")
+        across = sheet.encode_quantity("x", words["x"], widths, log=log_x)
+        up = sheet.encode_quantity("y", words["y"], heights, log=log_y)
+        base = {"x": across, "y": up, **sheet.encode_colours(of)}
+        on_front = [{"filter": {"field": "place", "equal": "on the front"}}]
+        tips = sheet.list_tips(of, ("x", words["x"]), ("y", words["y"]))
+        mark = {"type": "point", "filled": True, "size": 40}
+        layers: list[sheet.Spec] = [{"mark": mark, "encoding": {**base, **sheet.encode_shapes(of), "tooltip": tips}}]
+        layers[0]["params"] = [sheet.make_zoom(number, ("x", "y")), *sheet.pick(of, number)]
+        path = {"type": "line", "interpolate": f"step-{'after' if options['steps'] == 'post' else 'before'}"}
+        layers.append({"mark": path, "transform": on_front, "encoding": base})
+        for axis, encoding in (("x", across), ("y", up)):
+            if options[f"{axis}_ends"]:
+                span = {axis: {**encoding, "field": f"{axis}_low"}, f"{axis}2": {"field": f"{axis}_high"}}
+                layers.append({"mark": {"type": "rule"}, "transform": on_front, "encoding": {**base, **span}})
+        return {"layer": layers}
+
+    return sheet.compose(of, make_unit, columns)

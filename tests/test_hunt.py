@@ -1,0 +1,124 @@
+"""Hunts: what a search finds becomes a small experiment that is as bad, with a test that repeats it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell.experiment.file import parse
+from dumbbell.searching.hunt import find_worst, shrink_worst, measure_table
+from dumbbell.searching.search_file import SearchPlan, parse_search
+from dumbbell.searching.search_run import SearchState, carry_out_search
+from dumbbell.searching.shrink import shrink_table
+
+pytest.importorskip("optuna")
+HUNT: dict[str, Any] = {
+    "title": "What CUBIC leaves to Reno",
+    "budget": 30,
+    "seeds": 1,
+    "subject": ["flows[0]"],
+    "experiment": {
+        "duration": "8s",
+        "bottleneck": {"rate": "10Mbit", "aqm": {"name": "pfifo", "limit": 100}},
+        "hosts": {"ecn": False},
+        "flows": [
+            {"cc": "reno", "base_rtt": "20ms"},
+            {"cc": "cubic", "base_rtt": "20ms", "count": 2, "start": {"uniform": ["0s", "0.1s"]}},
+        ],
+        "udp": [{"rate": "100kbit", "size": "200B"}],
+    },
+    "parameters": {
+        "rtt": {"key": "flows[0].base_rtt", "from": "5ms", "to": "200ms", "scale": "log"},
+        "limit": {"key": "bottleneck.aqm.limit", "from": 10, "to": 1000, "scale": "log"},
+    },
+    "objectives": {"share": {"criterion": "rfc9743:beside-share", "aim": "minimise"}},
+    "hunt": {"keep": 2, "share": 0.9, "seeds": 2},
+}
+
+
+def test_a_table_shrinks_to_what_matters() -> None:
+    table = {
+        "duration": "37s",
+        "bottleneck": {"rate": "12345678bit", "aqm": {"name": "codel", "target": "7ms"}},
+        "hosts": {"ecn": False},
+        "flows": [
+            {"cc": "cubic", "base_rtt": "23ms"},
+            {"cc": "reno", "base_rtt": "30ms", "count": 12},
+            {"cc": "bbr1", "base_rtt": "9ms"},
+        ],
+    }
+    asked = []
+
+    def is_bad(one: dict[str, Any]) -> bool:
+        asked.append(one)
+        (cell,) = parse(one | {"seeds": [1]}, "x").make_cells()
+        flows = [flow for flow in cell.groups["flows"] if flow["cc"]["name"] == "reno"]
+        return bool(flows) and flows[0]["count"] >= 3 and cell.groups["bottleneck"]["rate"] > 9e6
+
+    small, tried = shrink_table(table, is_bad, keep_flows=1)
+    assert tried == len(asked) < 200
+    assert small == {
+        "duration": "1s",
+        "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
+        "flows": [{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "30ms", "count": 3}],
+    }
+
+
+def test_a_table_that_nothing_makes_smaller_stays() -> None:
+    table = {"duration": "1s", "bottleneck": {"rate": "1Mbit"}, "flows": [{"cc": "cubic", "base_rtt": "20ms"}]}
+    assert shrink_table(table, lambda one: False)[0] == table
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> SearchState:
+    return carry_out_search(parse_search(HUNT, "hunt.toml"), tmp_path_factory.mktemp("hunt") / "h.duckdb")
+
+
+def test_the_worst_are_apart(state: SearchState) -> None:
+    worst = find_worst(state, 0, 4)
+    values = [one.merge_seeds(state.plan.objectives, 1)[0] for one in worst]
+    assert values == sorted(values) and values[0] == min(
+        one.merge_seeds(state.plan.objectives, 1)[0] for one in state.measured
+    )
+    assert len({one.values["limit"] for one in worst}) == len(worst) > 1
+
+
+@pytest.mark.slow
+def test_a_find_is_small_and_its_test_repeats_it(state: SearchState, tmp_path: Path, command: Command) -> None:
+    plan: SearchPlan = state.plan
+    finds = shrink_worst(state)
+    assert 1 <= len(finds) <= 2
+    find = finds[0]
+    assert find.value <= find.limit < find.median
+    assert measure_table(plan, find.table, 2) == find.value
+    assert "udp" not in find.table and "hosts" not in find.table and find.table["flows"][0]["cc"] == "reno"
+    kept = dumbbell.search(HUNT, keep=tmp_path / "kept").kept
+    folder = kept[0]
+    assert folder.name == find.name
+    experiment = tomllib.loads((folder / "experiment.toml").read_text())
+    assert experiment.pop("seeds") == [1, 2] and experiment == find.table
+    text = (folder / "README.md").read_text()
+    assert find.sentence in text and "share a link of" in text and (folder / "figure.png").stat().st_size > 3000
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    dumbbell ")]
+    assert len(lines) == 2
+    for line in lines:
+        words = line.replace("experiment.toml", str(folder / "experiment.toml")).split()[1:]
+        done = command(*(str(folder) if word == "." else word for word in words))
+        assert done.returncode == 0, done.stderr
+    # the statement fails where the flows are even
+    same = ["--set", "flows[0].base_rtt=20ms", "--set", "flows[0].cc=cubic", "-o", "even.duckdb"]
+    assert command("run", folder / "experiment.toml", *same).returncode == 0
+    assert command("evaluate", "results", "even.duckdb", "--suite", folder).returncode == 1
+
+
+@pytest.mark.slow
+def test_the_test_of_a_column_repeats_it_too(tmp_path: Path, command: Command) -> None:
+    table = HUNT | {"objectives": {"least": {"measure": "flows.goodput", "aim": "minimise", "flows": "worst"}}}
+    del table["subject"]
+    (folder, *_) = dumbbell.search(table | {"hunt": {"keep": 1, "seeds": 1}}, keep=tmp_path / "kept").kept
+    assert command("run", folder / "experiment.toml", "-o", "r.duckdb").returncode == 0
+    done = command("evaluate", "results", "r.duckdb", "--suite", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
