@@ -1,6 +1,7 @@
 """A laboratory for congestion control and active queue management.
 
-`dumbbell.run` runs an experiment, `dumbbell.open` reads a results file; both return `Results`.
+`dumbbell.run` runs an experiment, `dumbbell.simulate` does so in memory, `dumbbell.open` reads a results file: all
+return `Results`.
 """
 
 from typing import TYPE_CHECKING
