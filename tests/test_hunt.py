@@ -9,7 +9,7 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.experiment.file import parse
-from dumbbell.searching.hunt import find_worst, shrink_worst, measure_table
+from dumbbell.searching.hunt import find_worst, measure_table, shrink_worst
 from dumbbell.searching.search_file import SearchPlan, parse_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
 from dumbbell.searching.shrink import shrink_table
@@ -69,7 +69,7 @@ def test_a_table_shrinks_to_what_matters() -> None:
 
 def test_a_table_that_nothing_makes_smaller_stays() -> None:
     table = {"duration": "1s", "bottleneck": {"rate": "1Mbit"}, "flows": [{"cc": "cubic", "base_rtt": "20ms"}]}
-    assert shrink_table(table, lambda one: False)[0] == table
+    assert shrink_table(table, lambda _: False)[0] == table
 
 
 @pytest.fixture(scope="module")

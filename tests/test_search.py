@@ -254,12 +254,13 @@ def test_all_candidates_see_the_same_cells_and_seeds(whole: dumbbell.Search) -> 
     assert len(runs) == len(whole.front) * 2 * 2
 
 
-def test_the_runs_of_the_front_are_in_the_file(whole: dumbbell.Search, tmp_path: Path) -> None:
+def test_the_runs_of_the_front_are_in_the_file(whole: dumbbell.Search) -> None:
     assert whole.plot().panels and whole.results.table(value="sojourn_p99")
     picture = whole.results.plot()
     assert picture.why is not None and picture.why.startswith("kind front")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [1, 25, 60])
 def test_a_stopped_search_ends_as_one_that_was_not(
     stopped: int, whole: dumbbell.Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -288,7 +289,7 @@ def test_a_stopped_search_ends_as_one_that_was_not(
 
 
 @pytest.mark.slow
-def test_a_killed_search_loses_little_and_ends_as_one_that_was_not(whole: dumbbell.Search, tmp_path: Path) -> None:
+def test_a_killed_search_loses_little_and_ends_as_one_that_was_not(tmp_path: Path) -> None:
     """The kill comes between two commits, while runs go on."""
     table = change(budget=400, seeds=4)
     program = f"import dumbbell, json; dumbbell.search(json.loads({json.dumps(table)!r}), output='s.duckdb')"
@@ -310,6 +311,7 @@ def test_a_killed_search_loses_little_and_ends_as_one_that_was_not(whole: dumbbe
     assert found.to_json() == dumbbell.search(table, jobs=1).to_json()
 
 
+@pytest.mark.slow
 def test_more_seeds_go_where_ranks_are_unsure() -> None:
     found = dumbbell.search(change(seeds={"first": 2, "most": 8}, budget=20))
     seeds = found.candidates.filter(pl.col("candidate") >= 0)["seeds"]
@@ -319,6 +321,7 @@ def test_more_seeds_go_where_ranks_are_unsure() -> None:
     assert found.candidates["target_ms"].equals(few.candidates["target_ms"])  # the sampler sees the first seeds
 
 
+@pytest.mark.slow
 def test_candidates_outside_of_constraints_are_not_run() -> None:
     found = dumbbell.search(change(constraints=["interval >= 100 * target"]))
     outside = found.candidates.filter(pl.col("state") == "outside")
@@ -372,6 +375,7 @@ def test_values_that_the_engine_refuses_are_no_candidates() -> None:
 # the command
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_draws_the_front(tmp_path: Path, command: Command) -> None:
     (tmp_path / "tune.toml").write_text(TOML)
     shown = command("search", "tune.toml", "--dry-run").stdout

@@ -66,7 +66,7 @@ def make_experiment(place: str, tables: dict[str, dict[str, Any]], tuned: dict[s
         values = {key: int(text) if text.isdigit() else text for key, text in own.items()}
         settings += [[f"{words}, defaults", plain], [f"{words}, tuned", plain | values]]
     lines = [
-        f"# How much do the defaults of CoDel, PIE and PI2 cost? {PLACES[place]}; studies.tuning.gather writes this file.",
+        f"# How much do the defaults of CoDel, PIE and PI2 cost? {PLACES[place]}. studies.tuning.gather wrote this.",
         f'title = "{PLACES[place]}: defaults and tuned parameters"',
         f"seeds = {SEEDS}",
         *(f"{key} = {format_toml(value)}" for key, value in first.items()),

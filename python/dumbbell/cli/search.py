@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dumbbell.cli.gate_options import Progress
+from dumbbell.cli.evaluate_options import Progress
 from dumbbell.cli.status import INTERRUPTED
 from dumbbell.errors import Conflict
 

@@ -9,8 +9,8 @@ from typing import Any
 from dumbbell.errors import Conflict, InputError, Missing, OutOfRange, Unfit, WrongValue, quote_value
 from dumbbell.experiment import spelling, units
 from dumbbell.experiment.file import label
-from dumbbell.experiment.override import find_param
 from dumbbell.experiment.matrix import Path, parse_path
+from dumbbell.experiment.override import find_param
 from dumbbell.experiment.settings import format_toml
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 
