@@ -109,9 +109,7 @@ def _yield_results(
     ahead: int,
     return_exceptions: bool,
 ) -> Iterator[Results | Exception]:
-    tasks = (
-        _Task(*(one if isinstance(one, tuple) else (one, ())), item=item) for item, one in enumerate(experiments)
-    )
+    tasks = (_Task(*(one if isinstance(one, tuple) else (one, ())), item=item) for item, one in enumerate(experiments))
     with closing(_carry_out(tasks, jobs, cluster, ordered=ordered, ahead=ahead)) as ended:
         for task in ended:
             try:
