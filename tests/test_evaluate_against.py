@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from conftest import Command
 from dumbbell.errors import InputError
-from dumbbell.evaluate.comparison import CellChange, find_direction
+from dumbbell.evaluate.comparison import CellChange, find_direction, widen_interval
 from dumbbell.evaluate.other_bars import replace_bars
 from dumbbell.evaluate.suite_file import load_suite
 from test_evaluate import SCENE, SUITE
@@ -43,6 +44,23 @@ def test_a_figure_changes_if_its_intervals_are_apart(before: Any, now: Any, expe
     assert find_direction(before, now, is_less_better=False) == -expected
 
 
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10, 20])
+def test_equal_subjects_seldom_have_a_figure_that_changed(seeds: int) -> None:
+    random = np.random.default_rng(1)
+
+    def measure() -> tuple[float, float, float]:
+        values = random.normal(1.0, 0.3, seeds)
+        means = values[random.integers(seeds, size=(400, seeds))].mean(axis=1)
+        return values.mean(), np.quantile(means, 0.025), np.quantile(means, 0.975)
+
+    pairs = [(measure(), measure()) for _ in range(400)]
+    changed = sum(find_direction(*pair, is_less_better=True) != 0 for pair in pairs)
+    wide = [(widen_interval(one, seeds), widen_interval(other, seeds)) for one, other in pairs]
+    assert sum(find_direction(*pair, is_less_better=True) != 0 for pair in wide) <= 0.03 * len(pairs)
+    if seeds == 2:
+        assert changed > 0.25 * len(pairs)  # as they are, two intervals of two values each are apart in a third
+
+
 @pytest.mark.parametrize(
     ("grades", "figure", "expected"),
     [
@@ -71,8 +89,7 @@ def test_an_earlier_evaluation_is_a_baseline(command: Command) -> None:
     assert "Against first.json: 0 worse, 0 better, 1 the same." in same.stdout
     told = json.loads(Path("first.json").read_text())
     cell = told["criteria"][0]["cells"][0]
-    for name in ("value", "low", "high"):
-        cell[name] *= 0.5
+    cell["grade"] = "no worse"
     Path("better.json").write_text(json.dumps(told))
     worse = command(*LINE, "--against", "better.json")
     assert worse.returncode == 1 and "Against better.json: 1 worse, 0 better, 0 the same." in worse.stdout

@@ -285,7 +285,7 @@ def evaluate_measured(value: float, half: float = 0.0, grade: str = WORSE, reaso
     """Return an evaluation by rfc9743 with one cell of one criterion."""
     suite = RFC.select(["shallow-loss"])
     judged = CaseResult("shallow-loss", "", PLACE, CaseVerdict(grade, reason)) if reason else None
-    cell = CellGrade(grade, value, value - half, value + half, {"cubic": 0.01}, 5, sure=True, judged=judged)
+    cell = CellGrade(grade, value, value - half, value + half, {"cubic": 0.01}, 40, sure=True, judged=judged)
     plan = Plan(labels={PLACE: {"bottleneck.buffer": "0.25bdp"}}, commands={PLACE: "again"})
     return Evaluation(suite, Candidate("mine", "mine"), (Verdict(suite.criteria[0], {PLACE: cell}),), plan, 5)
 

@@ -13,13 +13,12 @@ from dumbbell.errors import InputError, Unreadable, WrongValue, quote_value
 from dumbbell.evaluate import gate as gates
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, SuiteReport
-from dumbbell.evaluate.comparison import find_direction
+from dumbbell.evaluate.comparison import Figures, find_direction, format_figure, widen_interval
 from dumbbell.evaluate.evaluation import Evaluation, Verdict, find_status
 from dumbbell.evaluate.plan import Candidate, ScenePlace, format_where, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.evaluate.verdict_report import describe_cell
 from dumbbell.experiment import units
-from dumbbell.words import format_measured
 
 # a criterion that no longer applies is a change that somebody has to look at
 _RANK = (
@@ -128,23 +127,23 @@ def collect_before(name: str, table: Mapping[str, Any], of: gates.Suite, subject
     Raises InputError for an unknown grade, and other errors for a file of another kind.
     """
     results: list[dict[str, Any]] = []
-    figures: dict[tuple[str, str], tuple[float, float, float]] = {}
+    figures: dict[tuple[str, str], tuple[Figures, int]] = {}
     for criterion in table["criteria"]:
         for cell in criterion["cells"]:
             key = str(criterion["id"]), str(cell["where"])
             names = {"case": key[0], "control": subject.name, "place": key[1]}
             results.append(names | {"result": str(cell["grade"]), "checks": cell["checks"]})
             if cell["value"] is not None:
-                figures[key] = float(cell["value"]), float(cell["low"]), float(cell["high"])
+                figures[key] = (float(cell["value"]), float(cell["low"]), float(cell["high"])), int(cell["seeds"])
     return EarlierEvaluation(gates.collect_results(Path(name), results, of), figures)
 
 
 @dataclass(frozen=True)
 class EarlierEvaluation:
-    """A report of before: its grades, and value and interval of each cell that has them."""
+    """A report of before: its grades, and figures and number of seeds of each cell that has them."""
 
     grades: gates.Before
-    figures: Mapping[tuple[str, str], tuple[float, float, float]]
+    figures: Mapping[tuple[str, str], tuple[Figures, int]]
 
     def list_worse_figures(self, found: Evaluation) -> list[str]:
         """Return the figures that got worse in words: by more than `grade.MUCH`, and beyond both intervals."""
@@ -156,16 +155,12 @@ class EarlierEvaluation:
                 if before is None or cell.judged is not None or cell.value != cell.value:
                     continue
                 now = (cell.value, cell.low, cell.high)
-                if find_direction(before, now, is_less_better=one.criterion.bars[0].is_upper) > 0:
-                    change = f"{_format_interval(before)} → {_format_interval(now)}"
+                wide = widen_interval(*before), widen_interval(now, cell.seeds)
+                if find_direction(*wide, is_less_better=one.criterion.bars[0].is_upper) > 0:
+                    change = f"{format_figure(*before[0])} → {format_figure(*now)}"
                     title = found.suite.measures[one.criterion.measure].title
                     lines.append(f"figure got worse: {f'{one.criterion.id} {where}'.strip()}: {title} {change}")
         return lines
-
-
-def _format_interval(values: tuple[float, float, float]) -> str:
-    value, low, high = map(format_measured, values)
-    return f"{value} ({low} to {high})" if low != high else value
 
 
 def find_gated_status(found: Evaluation, report: SuiteReport, gate: gates.Gate, fail: str) -> int:
