@@ -23,6 +23,7 @@
 # make lowest  installs the oldest versions of packages that dumbbell allows; make test then runs with them
 # make features  checks the crate dumbbell-core without its features
 # make wasm   builds the simulator for web pages in target/wasm
+# make play   builds the page of the playground, python/dumbbell/play/built/play.html, with the simulator of make wasm; it needs npm
 # make vega   renews the libraries for charts in pages from the npm registry: python/dumbbell/figures/vega
 # make package  checks what publishing needs: crates that build from their packages, documentation without warnings, features, stubs, oldest Rust
 # make pgo    builds the extension by a profile of training runs in 6 minutes: it is faster, with the same results
@@ -139,8 +140,10 @@ test test-slow test-all: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # processes of pytest
 TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev
-	@if $(HAS_WASM32); then $(MAKE) --no-print-directory wasm; \
-	else rm -rf target/wasm; echo "Rust's standard library for $(WASM32) cannot be had: the module for web pages is not tested"; fi
+	@if ! $(HAS_WASM32); then rm -rf target/wasm $(PLAY); \
+		echo "Rust's standard library for $(WASM32) cannot be had: the module for web pages is not tested"; \
+	elif command -v npm >/dev/null && $(MAKE) --no-print-directory $(STAMPS)/packages; then $(MAKE) --no-print-directory play; \
+	else rm -rf $(PLAY); $(MAKE) --no-print-directory wasm; echo 'packages of npm cannot be had: the playground is not tested'; fi
 	cargo test --workspace --quiet
 	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup
 	@echo 'make test-slow runs the tests that are marked slow or timed, make test-all these and the long ones'
@@ -173,6 +176,8 @@ WASM32 := wasm32-unknown-unknown
 HAS_WASM32 = { test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM32)" || rustup target add $(WASM32); }
 # the tests' runs are short: optimising the module costs ten times what it saves
 WASM_ci := --config profile.ci.opt-level=0
+# pages load it: small comes before fast
+WASM_release := --config 'profile.release.opt-level="s"' --config profile.release.strip=true
 .PHONY: wasm
 wasm: | tools
 	@$(HAS_WASM32) || { echo "make wasm needs Rust's standard library for $(WASM32)" >&2; exit 1; }
@@ -180,6 +185,11 @@ wasm: | tools
 	@mkdir -p target/wasm
 	@cp target/$(WASM32)/$(PROFILE)/dumbbell_wasm.wasm target/wasm/dumbbell.wasm
 	@cp crates/dumbbell-wasm/js/dumbbell.js crates/dumbbell-wasm/js/package.json target/wasm/
+
+.PHONY: play
+PLAY := python/dumbbell/play/built/play.html
+play: $(STAMPS)/packages wasm
+	node web/play/build.mjs target/wasm/dumbbell.wasm $(PLAY)
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation frames link_trace net
@@ -215,14 +225,12 @@ lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
 
-# TypeScript infers the types of the scripts of pages
-TYPESCRIPT := 5.9.3
+# TypeScript infers the types of the scripts of pages; the playground declares its own
 lint-scripts:
 	@if ! command -v npm >/dev/null; then echo 'npm not found: the scripts of pages are not checked'; \
-	elif [ -x target/tools/typescript/node_modules/.bin/tsc ] \
-		|| npm install --silent --no-fund --no-audit --prefix target/tools/typescript typescript@$(TYPESCRIPT) >/dev/null; then \
-		target/tools/typescript/node_modules/.bin/tsc -p jsconfig.json; \
-	else echo 'typescript cannot be had: the scripts of pages are not checked'; fi
+	elif $(MAKE) --no-print-directory $(STAMPS)/packages; then \
+		web/play/node_modules/.bin/tsc -p jsconfig.json && web/play/node_modules/.bin/tsc --noEmit -p web/play/tsconfig.json; \
+	else echo 'packages of npm cannot be had: the scripts of pages are not checked'; fi
 
 # the file VERSIONS names the versions
 VEGA := python/dumbbell/figures/vega
@@ -269,7 +277,7 @@ package: features stubs
 
 # The name of the wheel contains the glibc that it needs: 2.17 with zig, which is installed if necessary, otherwise that of this machine.
 ZIG := 0.15.2
-wheel: $(STAMPS)/requirements | tools
+wheel: $(STAMPS)/requirements play | tools
 	@rm -f target/wheels/dumbbell-*.whl
 	@if [ "$$(uname -s)" != Linux ]; then zig=; \
 	elif command -v zig >/dev/null || $(BIN)/python -c 'import ziglang' 2>/dev/null || $(BIN)/python -m pip install --quiet 'ziglang==$(ZIG)'; then \
@@ -291,7 +299,7 @@ wheel-test: wheel
 
 # pip builds the source package where Rust is installed. All files in it must be committed.
 .PHONY: sdist
-sdist: $(STAMPS)/requirements
+sdist: $(STAMPS)/requirements play
 	$(BIN)/maturin sdist --out target/wheels
 
 # BENCH_HISTORY= keeps no history
@@ -369,6 +377,12 @@ $(STAMPS)/dev: requirements-dev.txt $(STAMPS)/requirements
 $(STAMPS)/site: requirements-docs.txt $(STAMPS)/requirements
 	$(BIN)/python -m pip install --quiet $(UNCOMPILED) -r requirements-docs.txt
 	@touch $@
+
+# web/play/package-lock.json pins the packages of npm that build the playground
+$(STAMPS)/packages: web/play/package.json web/play/package-lock.json
+	@command -v npm >/dev/null || { echo 'the playground needs npm (https://nodejs.org): npm not found' >&2; exit 1; }
+	npm --prefix web/play ci --silent
+	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/native: $(RUST_SOURCES) $(STAMPS)/requirements | tools
 	$(BIN)/maturin develop --profile $(PROFILE) --quiet

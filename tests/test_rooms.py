@@ -27,7 +27,7 @@ ROOMS = [
         "searching",
         "plotting",
     ),
-    *("report", "line", "shell", "notebook", "simulating", "simulation", "api", "pages", "study", "cli", "__main__"),
+    *("play", "report", "line", "shell", "notebook", "simulating", "simulation", "api", "pages", "study", "cli", "__main__"),
 ]
 
 

@@ -25,6 +25,7 @@ from website import (
     gallery,
     links,
     pages,
+    playground,
     python_api,
     speeds,
 )
@@ -100,6 +101,7 @@ def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
             path in GENERATED
             or path in SOURCES
             or (DOCS / path).is_file()
+            or (path == playground.PLACE and playground.PAGE.is_file())
             or (path.startswith(f"{links.FILES}/") and (ROOT / file).is_file())
         ), f"{place}: {target}"
 

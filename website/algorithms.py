@@ -8,7 +8,7 @@ from typing import Any
 
 from dumbbell.cli import key_reference
 from dumbbell.experiment.registry import Algorithm, read_registry
-from website import agreement, evaluations, gallery
+from website import agreement, evaluations, gallery, playground
 from website.markdown import ROOT, escape_cell, format_code, format_table, join_paragraphs
 
 KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls"}
@@ -165,6 +165,11 @@ def make_page(name: str) -> str:
             f'`{key} = "{name}"`, or a table with its name and some of these keys. '
             f"`dumbbell describe {name}` prints them.",
             *_format_parameters(name),
+            *(
+                [f"Two downloads and a ping with it: {link}."]
+                if (link := playground.make_algorithm_link(kind, name))
+                else []
+            ),
             "## As it is implemented",
             f"*{escape_cell(one.source)}.* What follows is the comment at the head of "
             f"`{_list_sources()[name].relative_to(ROOT).as_posix()}`.",

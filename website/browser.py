@@ -126,8 +126,12 @@ class Browser:
 
     def open(self, page: Path) -> None:
         """Open a file and wait until its scripts have run."""
+        self.open_address(page.as_uri())
+
+    def open_address(self, address: str) -> None:
+        """Open an address and wait until the scripts of its page have run."""
         self._loaded = False
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=address)
         while not self._loaded:
             self._note_message(self._read_message())
         self.evaluate(SETTLED)

@@ -12,7 +12,7 @@ from dumbbell import experiment
 from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import built
-from website import speeds
+from website import playground, speeds
 from website.findings import find_study_page, list_studies
 from website.links import FILES, NOTEBOOKS, list_sources, read_title
 from website.markdown import DOCS, ROOT, format_table, join_paragraphs
@@ -180,6 +180,8 @@ def _make_entry(entry: Entry, sized: bool) -> Iterator[str]:
     yield f"    dumbbell run {entry.name}"
     told = [describe_size(entry)] if sized else []
     told += [f"[`{entry.name}.toml`](../{FILES}/{entry.file.relative_to(ROOT).as_posix()})"]
+    if sized and not built.list_named(entry.file.read_text(encoding="utf-8")):
+        told += filter(None, [playground.make_link(load_experiment(entry.file).make_cell(0))])
     told += [f"used by [{read_title(entry.page)}](../{entry.page})"] * bool(entry.page)
     yield "; ".join(told) + "."
 

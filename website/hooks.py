@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-from website import links, pages
+from website import links, pages, playground
 from website.markdown import DOCS, ROOT
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     for place, file in links.list_sources().items():
         if not file.is_relative_to(DOCS):
             files.append(File.generated(config, place, abs_src_path=str(file)))
+    if playground.PAGE.is_file():
+        files.append(File.generated(config, playground.PLACE, abs_src_path=str(playground.PAGE)))
     experiments = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/experiments/*.toml")}
     figures = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("studies/*/figures/*.svg")}
     for path in sorted(links.list_files() | experiments | figures):

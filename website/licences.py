@@ -12,6 +12,7 @@ from website.markdown import ROOT, format_code, format_table, join_paragraphs
 
 PAGE = ROOT / "THIRD_PARTY.md"
 VEGA = Path("python/dumbbell/figures/vega")
+PLAY = Path("web/play")
 # data that comes with dumbbell and was measured or written by others
 DATA = {
     "studies/sce/references/sce.csv": "figures of draft-heist-tsvwg-sce-one-and-two-flow-tests-00: facts from an "
@@ -45,6 +46,16 @@ def list_crates() -> list[dict[str, Any]]:
     )
 
 
+def list_packages() -> list[list[str]]:
+    """Return name, version and licence of the packages of npm whose code is in the page of the playground."""
+    read = json.loads((ROOT / PLAY / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    names = read[""]["dependencies"]
+    return [
+        [name, read[f"node_modules/{name}"]["version"], format_code(read[f"node_modules/{name}"]["license"])]
+        for name in names
+    ]
+
+
 def make_page() -> str:
     """Return the text of THIRD_PARTY.md."""
     named = [line.split()[:2] for line in (ROOT / VEGA / "VERSIONS").read_text(encoding="utf-8").splitlines()]
@@ -55,6 +66,9 @@ def make_page() -> str:
         "dumbbell depends on are installed next to it, not bundled. `python -m website.licences` writes this file.",
         "## Scripts of interactive figures",
         format_table(["script", "version", "licence"], scripts),
+        "## Packages in the page of the playground",
+        "The page contains the texts of their licences.",
+        format_table(["package", "version", "licence"], list_packages()),
         "## Data",
         format_table(["file", "source"], [[format_code(file), text] for file, text in DATA.items()]),
         "## Rust crates, linked into the extension",

@@ -207,7 +207,9 @@ impl Fork for () {
 }
 
 /// Listens to nothing.
-impl Tap for () {}
+impl Tap for () {
+    crate::fork_by_clone!(dyn Tap + Send);
+}
 
 /// Implements [`Tap`] by passing each event on to several taps in order.
 macro_rules! tap_to {

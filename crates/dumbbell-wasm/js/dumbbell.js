@@ -68,6 +68,12 @@ class Dumbbell {
     return new Run(code, (name, ...more) => this.#call(name, ...more), (copied) => this.#run(copied));
   }
 
+  /** A run of `config` that has not begun and records its events. */
+  watch(config) {
+    const { code } = this.#ask("watch", config);
+    return new WatchedRun(code, (name, ...more) => this.#call(name, ...more), (copied) => this.#run(copied));
+  }
+
   #ask(name, config) {
     const text = new TextEncoder().encode(typeof config === "string" ? config : JSON.stringify(config));
     return this.#call(name, { text });
@@ -83,9 +89,8 @@ class Dumbbell {
         new Uint8Array(calls.memory.buffer, place, text.length).set(text);
       }
       const code = calls[name](...given);
-      const text = this.#output();
-      if (code !== -1) return { code, text };
-      const refused = JSON.parse(text);
+      if (code !== -1) return new Reply(code, this.#bytes().slice());
+      const refused = JSON.parse(this.#output());
       throw refused.key === undefined ? new Error(refused.message) : new ConfigError(refused);
     } catch (error) {
       if (!(error instanceof WebAssembly.RuntimeError)) throw error;
@@ -95,10 +100,26 @@ class Dumbbell {
     }
   }
 
-  #output() {
+  #bytes() {
     const { memory, output, output_len } = this.#calls;
     const place = output() >>> 0;
-    return new TextDecoder().decode(new Uint8Array(memory.buffer, place, output_len() >>> 0));
+    return new Uint8Array(memory.buffer, place, output_len() >>> 0);
+  }
+
+  #output() {
+    return new TextDecoder().decode(this.#bytes());
+  }
+}
+
+/** What a call left. */
+class Reply {
+  constructor(code, bytes) {
+    this.code = code;
+    this.bytes = bytes;
+  }
+
+  get text() {
+    return new TextDecoder().decode(this.bytes);
   }
 }
 
@@ -114,13 +135,14 @@ class Run {
     this.#make = make;
   }
 
-  #call(name, ...more) {
+  /** @protected */
+  _call(name, ...more) {
     return this.#calls(name, this.#number, ...more);
   }
 
   /** A copy, which goes on as this run does. */
   fork() {
-    return this.#make(this.#call("fork").code);
+    return this.#make(this._call("fork").code);
   }
 
   /** The present state, to which `restore` returns any number of times; it stays in memory until its `forget`. */
@@ -130,7 +152,7 @@ class Run {
 
   /** Returns to the state of a snapshot, or of a copy. */
   restore(snapshot) {
-    this.#call("restore", snapshot.#number);
+    this._call("restore", snapshot.#number);
   }
 
   /** Changes what `key` stands for, as in an experiment file, to `value`, canonical: times in ns, rates in bit/s. */
@@ -141,21 +163,34 @@ class Run {
 
   /** Goes on for `ms` of simulated time; returns whether the run is over. */
   step(ms) {
-    return this.#call("step", ms).code === 1;
+    return this._call("step", ms).code === 1;
   }
 
   /** What there is to see now: time, queue, and `endpoints` with payload, cwnd and so on. */
   view() {
-    return JSON.parse(this.#call("view").text);
+    return JSON.parse(this._call("view").text);
   }
 
   /** Goes on to the end: `{summary, digest, tables}` as of `Dumbbell.run`. */
   finish() {
-    return JSON.parse(this.#call("finish").text);
+    return JSON.parse(this._call("finish").text);
   }
 
   /** Takes the run out of memory. */
   forget() {
-    this.#call("forget");
+    this._call("forget");
+  }
+}
+
+/** A run whose events a page takes, to draw its packets. Its measurements are those of any other run. */
+class WatchedRun extends Run {
+  /** The events since the last call: rows of numbers, one after the other, with the columns of `eventNames`. */
+  events() {
+    return new Float64Array(this._call("events").bytes.buffer);
+  }
+
+  /** Names of `columns`, `kinds` and codes, in the order of their numbers; `states` grows as the run goes on. */
+  eventNames() {
+    return JSON.parse(this._call("event_names").text);
   }
 }

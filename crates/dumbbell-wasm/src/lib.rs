@@ -9,6 +9,7 @@
 //! A call that fails returns [`FAILED`], and its output is an object with `message`; a configuration that cannot be used has `key`, `found`
 //! and `allowed` as well. A bug ends in a trap: [`message`] then leaves what it says, and the module is not to be used any more.
 
+mod events;
 mod session;
 
 use session::{Reply, Session};
@@ -35,8 +36,8 @@ fn install_panic_hook() {
     });
 }
 
-fn put(text: String) {
-    OUTPUT.with_borrow_mut(|output| *output = text.into_bytes());
+fn put(bytes: impl Into<Vec<u8>>) {
+    OUTPUT.with_borrow_mut(|output| *output = bytes.into());
 }
 
 /// Answers a call: its text is the output, its number is returned.
@@ -44,8 +45,8 @@ fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Reply, session::CallErr
     install_panic_hook();
     let given = INPUT.take();
     match SESSION.with_borrow_mut(|session| of(session, &given)) {
-        Ok(Reply { code, text }) => {
-            put(text);
+        Ok(Reply { code, output }) => {
+            put(output);
             code
         }
         Err(refusal) => {
@@ -87,7 +88,7 @@ pub extern "C" fn message() {
 /// Leaves the version of the engine.
 #[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
 pub extern "C" fn version() {
-    put(dumbbell_sim::ENGINE_VERSION.to_owned());
+    put(dumbbell_sim::ENGINE_VERSION);
 }
 
 /// Leaves everything that a configuration can hold, described.
@@ -112,6 +113,24 @@ pub extern "C" fn run() -> i32 {
 #[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
 pub extern "C" fn begin() -> i32 {
     answer(Session::begin)
+}
+
+/// Begins a run of the configuration that is the input, and records its events. Returns its number.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn watch() -> i32 {
+    answer(Session::watch)
+}
+
+/// Leaves the events of run `number` since the last call: rows of seven 64-bit floats.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn events(number: i32) -> i32 {
+    answer(|session, _| session.take_events(number))
+}
+
+/// Leaves the names of the columns, kinds and codes of these events.
+#[cfg_attr(target_arch = "wasm32", allow(unsafe_code), no_mangle)] // as `input`
+pub extern "C" fn event_names(number: i32) -> i32 {
+    answer(|session, _| session.describe_events(number))
 }
 
 /// Begins a run of the configuration that is the input, which may be changed. Returns its number.

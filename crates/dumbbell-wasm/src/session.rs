@@ -1,9 +1,10 @@
 //! Implements the calls without their C interface: configurations in, answers out, and the runs in progress.
 
+use crate::events::EventRecorder;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Duration;
 use dumbbell_sim::table::{Column, Table};
-use dumbbell_sim::{Outcome, RunError, Sim, View};
+use dumbbell_sim::{HopView, Outcome, RunError, Sim, View};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 
@@ -12,13 +13,13 @@ use std::collections::BTreeMap;
 pub struct Reply {
     /// Return value of the call.
     pub code: i32,
-    /// Text that the caller can read afterwards.
-    pub text: String,
+    /// Text, or numbers of events, for the caller to read afterwards.
+    pub output: Vec<u8>,
 }
 
 impl From<Value> for Reply {
     fn from(value: Value) -> Reply {
-        Reply { code: crate::DONE, text: value.to_string() }
+        Reply { code: crate::DONE, output: value.to_string().into_bytes() }
     }
 }
 
@@ -79,10 +80,17 @@ pub fn run(given: &[u8]) -> Result<Reply, CallError> {
     Ok(describe_outcome(&Sim::new(&parse(given)?)?.finish()?).into())
 }
 
+/// A run on its way.
+struct Run {
+    sim: Sim,
+    /// Recorder of its events, if the page asked for them.
+    events: Option<EventRecorder>,
+}
+
 /// The runs on their way, by number.
 #[derive(Default)]
 pub struct Session {
-    runs: BTreeMap<i32, Sim>,
+    runs: BTreeMap<i32, Run>,
     /// Runs that have begun.
     begun: i32,
 }
@@ -94,7 +102,18 @@ impl Session {
     /// The first key that cannot be used.
     pub fn begin(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let sim = Sim::new(&parse(given)?)?;
-        self.keep(sim)
+        self.add(Run { sim, events: None })
+    }
+
+    /// Begins a run whose events the page takes with [`Session::take_events`]; its measurements are the same.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn watch(&mut self, given: &[u8]) -> Result<Reply, CallError> {
+        let (recorder, config) = (EventRecorder::new(), parse(given)?);
+        let mut hops = 0..;
+        let sim = Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).build()?;
+        self.add(Run { sim, events: Some(recorder) })
     }
 
     /// Begins a run that [`Session::set`] may change; its number is the code.
@@ -103,14 +122,14 @@ impl Session {
     /// The first key that cannot be used.
     pub fn begin_changeable(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let sim = Sim::builder(&parse(given)?).changeable().build()?;
-        self.keep(sim)
+        self.add(Run { sim, events: None })
     }
 
-    fn keep(&mut self, sim: Sim) -> Result<Reply, CallError> {
+    fn add(&mut self, run: Run) -> Result<Reply, CallError> {
         let number = self.begun.checked_add(1).ok_or_else(|| CallError::Other("more than 2^31 runs".to_owned()))?;
         self.begun = number;
-        self.runs.insert(number, sim);
-        Ok(Reply { code: number, text: String::new() })
+        self.runs.insert(number, run);
+        Ok(Reply { code: number, output: Vec::new() })
     }
 
     /// Copies a run; the number of the copy is the code.
@@ -119,11 +138,11 @@ impl Session {
     /// No such run.
     pub fn fork(&mut self, number: i32) -> Result<Reply, CallError> {
         let copy = self.copy(number)?;
-        self.keep(copy)
+        self.add(Run { sim: copy, events: None })
     }
 
     fn copy(&mut self, number: i32) -> Result<Sim, CallError> {
-        self.get(number)?.fork().map_err(|refused| CallError::Other(refused.to_string()))
+        self.get(number)?.sim.fork().map_err(|refused| CallError::Other(refused.to_string()))
     }
 
     /// Replaces run `number` by a copy of run `from`.
@@ -132,7 +151,7 @@ impl Session {
     /// No such run.
     pub fn restore(&mut self, number: i32, from: i32) -> Result<Reply, CallError> {
         let copy = self.copy(from)?;
-        *self.get(number)? = copy;
+        *self.get(number)? = Run { sim: copy, events: None };
         Ok(Value::Null.into())
     }
 
@@ -145,11 +164,11 @@ impl Session {
         let Some(key) = given["key"].as_str() else {
             return Err(ParamError::new("key", &given["key"], "the key of a change, text").into());
         };
-        self.get(number)?.set(key, &given["value"])?;
+        self.get(number)?.sim.set(key, &given["value"])?;
         Ok(Value::Null.into())
     }
 
-    fn get(&mut self, number: i32) -> Result<&mut Sim, CallError> {
+    fn get(&mut self, number: i32) -> Result<&mut Run, CallError> {
         self.runs.get_mut(&number).ok_or_else(|| unknown(number))
     }
 
@@ -161,11 +180,11 @@ impl Session {
         if ms.is_nan() || ms < 0.0 {
             return Err(CallError::Other(format!("step: {ms} ms, allowed: 0 or more")));
         }
-        let sim = self.get(number)?;
+        let sim = &mut self.get(number)?.sim;
         // a conversion to u64 ends at its largest value
         let until = sim.now().saturating_add(Duration((ms * 1e6).round() as u64));
         match sim.step(until) {
-            Ok(over) => Ok(Reply { code: i32::from(over), text: String::new() }),
+            Ok(over) => Ok(Reply { code: i32::from(over), output: Vec::new() }),
             Err(error) => {
                 self.runs.remove(&number);
                 Err(error.into())
@@ -178,7 +197,8 @@ impl Session {
     /// # Errors
     /// No such run.
     pub fn view(&mut self, number: i32) -> Result<Reply, CallError> {
-        Ok(describe_view(&self.get(number)?.view()).into())
+        let sim = &self.get(number)?.sim;
+        Ok(describe_view(&sim.view(), &sim.view_hops()).into())
     }
 
     /// Goes on with a run to its end, and forgets it.
@@ -186,8 +206,30 @@ impl Session {
     /// # Errors
     /// No such run, or a broken invariant.
     pub fn finish(&mut self, number: i32) -> Result<Reply, CallError> {
-        let sim = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
-        Ok(describe_outcome(&sim.finish()?).into())
+        let run = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
+        Ok(describe_outcome(&run.sim.finish()?).into())
+    }
+
+    /// Takes the events of a run since the last call: rows of numbers (`events.rs`), 64-bit floats in the order of bytes of WebAssembly.
+    ///
+    /// # Errors
+    /// No such run, or one that nobody watches.
+    pub fn take_events(&mut self, number: i32) -> Result<Reply, CallError> {
+        let rows = self.recorder(number)?.take_rows();
+        Ok(Reply { code: crate::DONE, output: rows.into_iter().flat_map(f64::to_le_bytes).collect() })
+    }
+
+    /// Returns the names of the kinds and codes of its events so far.
+    ///
+    /// # Errors
+    /// No such run, or one that nobody watches.
+    pub fn describe_events(&mut self, number: i32) -> Result<Reply, CallError> {
+        Ok(self.recorder(number)?.describe_codes().into())
+    }
+
+    fn recorder(&mut self, number: i32) -> Result<&EventRecorder, CallError> {
+        let run = self.get(number)?;
+        run.events.as_ref().ok_or_else(|| CallError::Other(format!("run {number} is not watched: begin it with watch")))
     }
 
     /// Forgets a run.
@@ -218,8 +260,9 @@ fn describe_outcome(outcome: &Outcome) -> Value {
     json!({"summary": outcome.summary, "digest": outcome.hash, "tables": tables})
 }
 
-fn describe_view(view: &View) -> Value {
+fn describe_view(view: &View, hops: &[HopView]) -> Value {
     let View { now, events, queued_packets, queued_bytes, queue, endpoints } = view;
+    let states = hops.first().map_or(&[][..], |bottleneck| &bottleneck.states);
     let endpoints: Vec<Value> = endpoints
         .iter()
         .map(|one| {
@@ -245,6 +288,7 @@ fn describe_view(view: &View) -> Value {
         "sce_marks": queue.sce_marks,
         "drops_overflow": queue.drops_overflow,
         "drops_aqm": queue.drops_aqm,
+        "states": states.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect::<Map<_, _>>(),
         "endpoints": endpoints,
     })
 }
@@ -259,7 +303,7 @@ mod tests {
         "record": {"series": true, "interval": 500000000}}"#;
 
     fn json_of(answer: Result<Reply, CallError>) -> Value {
-        serde_json::from_str(&answer.expect("an answer").text).expect("JSON")
+        serde_json::from_slice(&answer.expect("an answer").output).expect("JSON")
     }
 
     fn refusal(answer: Result<Reply, CallError>) -> Value {

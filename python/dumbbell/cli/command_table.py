@@ -23,7 +23,7 @@ dumbbell table demo.duckdb --value goodput
 dumbbell report demo.duckdb -o demo.html"""
 
 GROUPS = {
-    "Run": ("run", "watch", "shell", "line", "import", "tc"),
+    "Run": ("run", "watch", "play", "shell", "line", "import", "tc"),
     "Look": ("table", "plot", "report", "explain", "trace", "export"),
     "Compare": ("diff", "validate"),
     "Evaluate": ("search", "evaluate", "study"),
@@ -40,6 +40,11 @@ COMMANDS = {
     "watch": CommandEntry(
         "Show a run as it goes, a stored run, or a dumbbell shell.",
         "dumbbell watch sce/one-flow --cell 1 --interval 10s",
+    ),
+    "play": CommandEntry(
+        "Open the playground, a page that simulates while you change it.",
+        "dumbbell play sce/one-flow --cell 1 -o play.html",
+        is_cheap=False,
     ),
     "shell": CommandEntry(
         "Put a shell or a command behind the bottleneck of an experiment.",

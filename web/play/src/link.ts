@@ -1,0 +1,52 @@
+// A link is an experiment: its file, compressed, in the fragment of the address, and the moment that it opens at.
+
+export interface Link {
+  toml: string;
+  /** The moment, ms. */
+  time: number | null;
+  /** A second set-up that is compared with the first. */
+  other: string | null;
+}
+
+async function pipe(bytes: Uint8Array, stream: CompressionStream | DecompressionStream): Promise<Uint8Array> {
+  const through = new Blob([bytes as BlobPart]).stream().pipeThrough(stream as ReadableWritablePair<Uint8Array, Uint8Array>);
+  return new Uint8Array(await new Response(through).arrayBuffer());
+}
+
+/** Returns text as deflated bytes in the letters of addresses (RFC 4648 section 5). */
+export async function packText(text: string): Promise<string> {
+  const bytes = await pipe(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))
+    .replace(/\+/g, "-")
+    .replace(/\//g, "_")
+    .replace(/=+$/, "");
+}
+
+/** Returns the text that `packText` packed; raises an error if it is damaged. */
+export async function unpackText(packed: string): Promise<string> {
+  const binary = atob(packed.replace(/-/g, "+").replace(/_/g, "/"));
+  const bytes = await pipe(Uint8Array.from(binary, (letter) => letter.charCodeAt(0)), new DecompressionStream("deflate-raw"));
+  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+}
+
+/** Returns the fragment of a link, without `#`. */
+export async function formatLink({ toml, time, other }: Link): Promise<string> {
+  const parts = [`e=${await packText(toml)}`];
+  if (other !== null) parts.push(`b=${await packText(other)}`);
+  if (time !== null && time > 0) parts.push(`t=${Number(time.toFixed(3))}`);
+  return parts.join("&");
+}
+
+/** Returns the link of a fragment, or null if it holds no experiment. Raises an error if it is damaged. */
+export async function readLink(fragment: string): Promise<Link | null> {
+  const parts = new URLSearchParams(fragment.replace(/^#/, ""));
+  const [packed, other, time] = [parts.get("e"), parts.get("b"), Number(parts.get("t"))];
+  if (packed === null) return null;
+  return { toml: await unpackText(packed), other: other === null ? null : await unpackText(other), time: time > 0 ? time : null };
+}
+
+/** Returns the run that a page of dumbbell's site links to (`make_fragment` of python/dumbbell/play/play_page.py), or null. */
+export async function readRun(fragment: string): Promise<unknown> {
+  const packed = new URLSearchParams(fragment.replace(/^#/, "")).get("g");
+  return packed === null ? null : JSON.parse(await unpackText(packed));
+}

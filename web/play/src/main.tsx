@@ -1,0 +1,87 @@
+// Starts the page: the engine's module and the worker's program lie in the page itself.
+
+import { render } from "preact";
+import type { Experiment } from "./experiment";
+import { readLink, readRun } from "./link";
+import { PRESETS } from "./presets";
+import { Session } from "./session";
+import type { Registry } from "./registry";
+import { readToml } from "./toml";
+import { App } from "./view/app";
+import type { NativeRun } from "./view/panels";
+import { installTips } from "./view/tip";
+
+/** How much of a run is shown at first, ms: there is something to see at once. */
+const FIRST_MOMENT_MS = 3000;
+const STILL_MOMENT_MS = 12_000;
+
+function readElement(id: string): string {
+  return document.getElementById(id)?.textContent ?? "";
+}
+
+async function loadModule(): Promise<WebAssembly.Module> {
+  const packed = Uint8Array.from(atob(readElement("module").trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+}
+
+/** What `dumbbell play FILE` puts into the page. */
+interface Given {
+  experiment: Experiment;
+  digest: string | null;
+}
+
+function readGiven(): Given | null {
+  const text = readElement("given").trim();
+  return text ? (JSON.parse(text) as Given) : null;
+}
+
+interface Beginning {
+  experiment: Experiment;
+  other: Experiment | null;
+  time: number | null;
+}
+
+/** The experiment of the link, of the file, or the first one of the page. */
+async function chooseBeginning(given: Given | null, registry: Registry): Promise<Beginning> {
+  const run = await readRun(location.hash);
+  if (run) return { experiment: run as Experiment, other: null, time: null };
+  const link = await readLink(location.hash);
+  if (link) return { experiment: readToml(link.toml, registry), other: link.other === null ? null : readToml(link.other, registry), time: link.time };
+  return { experiment: given?.experiment ?? PRESETS[0]!, other: null, time: null };
+}
+
+async function start(): Promise<void> {
+  const address = URL.createObjectURL(new Blob([readElement("worker")], { type: "text/javascript" }));
+  const given = readGiven();
+  const session = new Session(await loadModule(), () => new Worker(address));
+  const native: NativeRun | null = given?.digest ? { digest: given.digest, experiment: JSON.stringify(given.experiment) } : null;
+  const root = document.getElementById("page")!;
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  session.open(async (registry) => {
+    let beginning: Beginning;
+    let fault: string | null = null;
+    try {
+      beginning = await chooseBeginning(given, registry);
+    } catch (error) {
+      fault = `This link holds no experiment that can be shown: ${(error as Error).message}`;
+      beginning = { experiment: PRESETS[0]!, other: null, time: null };
+    }
+    const { experiment, other, time } = beginning;
+    session.begin(experiment, other, time ?? (isStill ? STILL_MOMENT_MS : FIRST_MOMENT_MS));
+    if (fault) session.notice = fault;
+    if (time === null && !isStill && !fault) session.play();
+    root.replaceChildren();
+    render(<App session={session} native={native} />, root);
+    document.documentElement.dataset["ready"] = "yes";
+  });
+  addEventListener("hashchange", () => location.reload());
+  // for tests, and for readers who write programs in the console
+  Object.assign(globalThis, { playground: session });
+}
+
+installTips();
+void start().catch((error: unknown) => {
+  console.error(error);
+  document.getElementById("page")!.textContent = `The playground does not start: ${String(error)}`;
+});

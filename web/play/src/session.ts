@@ -1,0 +1,338 @@
+// The state of the page: one or two set-ups, what is known of their runs, and the clock that all of them follow.
+
+import type { Experiment } from "./experiment";
+import { changeAt, findLongestRtt, MS } from "./experiment";
+import type { Change } from "./experiment";
+import type { Frame, Reply, Request } from "./messages";
+import type { Sample, StateChange, Story } from "./observer";
+import type { Outcome } from "./simulation";
+import type { Registry } from "./registry";
+
+export type SideName = "a" | "b";
+
+/** A refusal of the engine: the key of the experiment, and the allowed values. */
+export interface Refusal {
+  key: string | null;
+  message: string;
+  allowed: string | null;
+}
+
+export interface RunData {
+  interval: number;
+  samples: Sample[];
+  stories: Story[];
+  states: StateChange[];
+  histogram: Float64Array;
+  packets: Float64Array;
+  marks: Map<number, number>;
+  drops: Map<number, number>;
+}
+
+const NO_DATA: RunData = {
+  ...{ interval: 1, samples: [], stories: [], states: [], histogram: new Float64Array(1), packets: new Float64Array(0) },
+  ...{ marks: new Map(), drops: new Map() },
+};
+const NOTHING: Experiment = { title: "", duration: 1e9, seed: 1, bottleneck: { rate: 1e7, aqm: { name: "pfifo" } }, flows: [] };
+/** Speeds, seconds of the run for each second of the clock. */
+export const SPEEDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, Infinity];
+/** Work of a worker for each frame at the highest speed, ms: pages of 60 frames a second stay smooth. */
+const WORK_MS = 10;
+/** The clock does not jump when the page was hidden, ms. */
+const LONGEST_FRAME_MS = 100;
+
+/** How long the reader pauses before whole runs are measured. */
+const MEASURE_AFTER_MS = 250;
+
+export class Side {
+  data: RunData = NO_DATA;
+  refusal: Refusal | null = null;
+  outcome: Outcome | null = null;
+  now = 0;
+  isBusy = false;
+  /** The first frame of the present run has been shown. */
+  isShown = false;
+  cost = 0;
+  /** The largest value that each chart shows. */
+  tops: Record<string, number> = {};
+  #run = 0;
+  #interval = 1;
+  #next: Request | null = null;
+
+  constructor(
+    public experiment: Experiment,
+    readonly worker: Worker,
+    readonly session: Session,
+  ) {
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#take(data);
+    worker.onerror = (event) => {
+      this.refusal = { key: null, message: event.message, allowed: null };
+      session.changed();
+    };
+  }
+
+  /** Sends a request, or keeps it until the last one is answered. Only the newest is kept; a start is kept with the newest moment. */
+  ask(request: Request): void {
+    if (this.isBusy) {
+      const next = this.#next;
+      // each frame asks for measurements again
+      if (request.kind === "measure") return;
+      if (next?.kind !== "start" || request.kind === "start") this.#next = request;
+      else if (request.kind === "advance" || request.kind === "back") this.#next = { ...next, until: request.until };
+      return;
+    }
+    this.isBusy = request.kind !== "load";
+    this.worker.postMessage(request);
+  }
+
+  restart(until: number): void {
+    this.#run += 1;
+    this.isShown = false;
+    this.now = until;
+    this.tops = {};
+    this.ask({ kind: "start", run: this.#run, experiment: this.experiment, until });
+  }
+
+  #answered(): void {
+    this.isBusy = false;
+    const next = this.#next;
+    this.#next = null;
+    if (next) this.ask(next);
+  }
+
+  #take(message: Reply): void {
+    switch (message.kind) {
+      case "loaded":
+        this.session.loaded(message.registry, message.version);
+        return;
+      case "started":
+        if (message.run !== this.#run) return;
+        this.refusal = null;
+        this.outcome = null;
+        this.#interval = message.interval;
+        return;
+      case "refused":
+        if (message.run === this.#run) this.refusal = message;
+        this.#answered();
+        this.session.changed();
+        return;
+      case "measured":
+        if (message.run === this.#run) this.outcome = message.outcome;
+        this.#answered();
+        this.session.changed();
+        return;
+      case "frame":
+        if (message.run === this.#run) this.#show(message);
+        this.#answered();
+        if (message.run === this.#run) this.session.framed();
+        return;
+    }
+  }
+
+  #show(frame: Frame): void {
+    // the former run is shown until there is something to see of this one
+    const data = this.isShown ? this.data : { ...NO_DATA, interval: this.#interval, samples: [] };
+    data.samples.push(...frame.samples);
+    const states = frame.now < this.now ? [] : data.states;
+    this.data = {
+      ...{ interval: data.interval, samples: data.samples, stories: frame.stories, states: [...states, ...frame.states] },
+      ...{ histogram: frame.histogram, packets: frame.packets, marks: new Map(frame.marks), drops: new Map(frame.drops) },
+    };
+    this.now = frame.now;
+    this.cost = frame.cost;
+    this.isShown = true;
+  }
+
+  measure(): void {
+    this.ask({ kind: "measure" });
+  }
+}
+
+export class Session {
+  registry: Registry | null = null;
+  /** What the page could not do, until the next change. */
+  notice = "";
+  /** A question is open whose answer the measurements would give away. */
+  isAsking = false;
+  version = "";
+  sides: Partial<Record<SideName, Side>> = {};
+  active: SideName = "a";
+  isPlaying = false;
+  speed = 1;
+  /** Milliseconds of the run that charts show, up to the moment; 0 for the whole run. */
+  span = 0;
+  #module: WebAssembly.Module;
+  #makeWorker: () => Worker;
+  #listeners = new Set<() => void>();
+  #painters = new Set<() => void>();
+  #clock = 0;
+  #stride = 5;
+  #begin: ((registry: Registry) => void) | null = null;
+  #waiting: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(module: WebAssembly.Module, makeWorker: () => Worker) {
+    this.#module = module;
+    this.#makeWorker = makeWorker;
+  }
+
+  /** Loads the engine, then calls `begin` with its registry. */
+  open(begin: (registry: Registry) => void): void {
+    this.#begin = begin;
+    this.#addSide("a", NOTHING);
+  }
+
+  /** Shows an experiment from a moment on, ms, next to another one if there is one. */
+  begin(experiment: Experiment, other: Experiment | null, until: number): void {
+    const side = this.sides.a!;
+    side.experiment = experiment;
+    side.restart(Math.min(until, experiment.duration / MS));
+    if (other) this.compare(other, until);
+  }
+
+  #addSide(name: SideName, experiment: Experiment): Side {
+    const side = new Side(experiment, this.#makeWorker(), this);
+    this.sides[name] = side;
+    side.ask({ kind: "load", module: this.#module });
+    return side;
+  }
+
+  loaded(registry: Registry, version: string): void {
+    this.registry ??= registry;
+    this.version = version;
+    this.#begin?.(registry);
+    this.#begin = null;
+    this.changed();
+  }
+
+  get side(): Side {
+    return this.sides[this.active] ?? this.sides.a!;
+  }
+
+  get all(): Side[] {
+    return Object.values(this.sides);
+  }
+
+  /** The moment that is shown, ms. */
+  get now(): number {
+    return Math.min(...this.all.map((one) => one.now));
+  }
+
+  get duration(): number {
+    return Math.max(...this.all.map((one) => one.experiment.duration)) / MS;
+  }
+
+  // ---------------------------------------------------------------- changes
+
+  /** Replaces the experiment of the active side, or of another one, and shows the same moment of it. */
+  edit(experiment: Experiment, name: SideName = this.active): void {
+    const side = this.sides[name]!;
+    this.notice = "";
+    side.experiment = experiment;
+    const end = experiment.duration / MS;
+    // a run that was watched to its end is shown to its end
+    side.restart(Math.min(this.now, end));
+    this.changed();
+  }
+
+  /** Changes something from this moment on. */
+  change(change: Change): void {
+    this.edit(changeAt(this.side.experiment, change, this.now * MS));
+  }
+
+  compare(other: Experiment, until = this.now): void {
+    this.#addSide("b", other).restart(until);
+    this.active = "b";
+    this.changed();
+  }
+
+  endComparison(): void {
+    this.sides.b?.worker.terminate();
+    delete this.sides.b;
+    this.active = "a";
+    this.changed();
+  }
+
+  // ---------------------------------------------------------------- the clock
+
+  play(): void {
+    if (this.isPlaying) return;
+    if (this.now >= this.duration) this.seek(0);
+    this.isPlaying = true;
+    this.#clock = performance.now();
+    requestAnimationFrame(() => this.#tick());
+    this.changed();
+  }
+
+  pause(): void {
+    this.isPlaying = false;
+    this.#measureSoon();
+    this.changed();
+  }
+
+  #tick(): void {
+    if (!this.isPlaying) return;
+    const clock = performance.now();
+    const passed = Math.min(clock - this.#clock, LONGEST_FRAME_MS);
+    if (this.all.every((one) => !one.isBusy)) {
+      this.#clock = clock;
+      if (this.speed === Infinity) {
+        const cost = Math.max(...this.all.map((one) => one.cost), 0.1);
+        this.#stride = Math.min(1000, Math.max(1, this.#stride * Math.min(2, Math.max(0.5, WORK_MS / cost))));
+      }
+      const until = this.now + (this.speed === Infinity ? this.#stride : passed * this.speed);
+      for (const side of this.all) side.ask({ kind: "advance", until });
+    }
+    requestAnimationFrame(() => this.#tick());
+  }
+
+  /** Shows another moment, ms. */
+  seek(time: number): void {
+    const until = Math.max(0, Math.min(time, this.duration));
+    for (const side of this.all) side.ask(until < side.now ? { kind: "back", until } : { kind: "advance", until });
+  }
+
+  stepPacket(): void {
+    this.pause();
+    for (const side of this.all) side.ask({ kind: "packet" });
+  }
+
+  stepRtt(): void {
+    this.pause();
+    this.seek(this.now + findLongestRtt(this.side.experiment) / MS);
+  }
+
+  // ---------------------------------------------------------------- listeners
+
+  /** Calls `listener` when something other than the moment changed. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Calls `painter` for each new moment. */
+  onFrame(painter: () => void): () => void {
+    this.#painters.add(painter);
+    return () => this.#painters.delete(painter);
+  }
+
+  changed(): void {
+    for (const listener of this.#listeners) listener();
+    for (const painter of this.#painters) painter();
+  }
+
+  framed(): void {
+    if (this.isPlaying && this.now >= this.duration) this.pause();
+    else if (this.isPlaying) for (const painter of this.#painters) painter();
+    else {
+      this.changed();
+      this.#measureSoon();
+    }
+  }
+
+  /** The measurements of whole runs, once the reader has paused. */
+  #measureSoon(): void {
+    clearTimeout(this.#waiting);
+    this.#waiting = setTimeout(() => {
+      for (const side of this.all) if (!side.outcome && !side.refusal) side.measure();
+    }, MEASURE_AFTER_MS);
+  }
+}

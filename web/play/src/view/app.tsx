@@ -1,0 +1,260 @@
+// The page.
+
+import { useEffect, useState } from "preact/hooks";
+import type { Experiment } from "../experiment";
+import { dropDefaults, listFlows } from "../experiment";
+import { LESSONS } from "../lessons";
+import { formatLink } from "../link";
+import type { Session, Side, SideName } from "../session";
+import { formatToml } from "../toml";
+import { Chart, CHARTS } from "./charts";
+import { Controls } from "./controls";
+import { colourOf, palette } from "./format";
+import { LessonPanel } from "./lesson";
+import type { NativeRun } from "./panels";
+import { Distribution, FilePanel, Results, Stories } from "./panels";
+import { Picture } from "./picture";
+import { QueueStates, Ribbons, Ticks } from "./strips";
+import { Transport } from "./transport";
+
+function useSession(session: Session): void {
+  const [, update] = useState(0);
+  useEffect(() => session.subscribe(() => update((count) => count + 1)), [session]);
+}
+
+/** The address of the page with the experiment and the moment in its fragment. */
+function useLink(session: Session): string {
+  const [link, setLink] = useState("");
+  const { registry, sides } = session;
+  const own = registry && sides.a ? formatToml(dropDefaults(sides.a.experiment, registry), registry) : "";
+  const other = registry && sides.b ? formatToml(dropDefaults(sides.b.experiment, registry), registry) : null;
+  const time = session.isPlaying ? null : session.now;
+  useEffect(() => {
+    if (!own) return;
+    let isLast = true;
+    void formatLink({ toml: own, other, time }).then((fragment) => {
+      if (!isLast) return;
+      setLink(`${location.href.split("#")[0]}#${fragment}`);
+      history.replaceState(null, "", `#${fragment}`);
+    });
+    return () => {
+      isLast = false;
+    };
+  }, [own, other, time]);
+  return link;
+}
+
+export function App({ session, native }: { session: Session; native: NativeRun | null }) {
+  useSession(session);
+  const link = useLink(session);
+  const { registry } = session;
+  const both = session.sides.b !== undefined;
+  const side = session.side;
+  useKeys(session);
+  const [lesson, setLesson] = useState(-1);
+  if (!registry) return <p class="loading">The engine is being loaded.</p>;
+  const edit = (experiment: Experiment) => session.edit(dropDefaults(experiment, registry));
+  return (
+    <>
+      <header>
+        <h1>
+          <span class="logo" aria-hidden="true" /> dumbbell <small>playground</small>
+        </h1>
+        <select aria-label="lesson" value={String(lesson)} onChange={(event) => setLesson(Number(event.currentTarget.value))}>
+          <option value="-1">lessons</option>
+          {LESSONS.map((one, number) => (
+            <option key={one.title} value={String(number)}>
+              {one.title}, {one.minutes} min
+            </option>
+          ))}
+        </select>
+        <button type="button" class="jump" onClick={() => document.querySelector(".controls")?.scrollIntoView({ behavior: "smooth" })}>
+          set-up
+        </button>
+        <Sides session={session} />
+        <ThemeButton session={session} />
+      </header>
+      <main class={both ? "both" : ""}>
+        <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} />
+        <div class="stage">
+          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onEnd={() => setLesson(-1)} />}
+          <div class="bar">
+            <Transport session={session} />
+            <Refusals message={side.refusal?.message ?? session.notice} />
+          </div>
+          <div class="sides">
+            {(Object.keys(session.sides) as SideName[]).map((name) => (
+              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} />
+            ))}
+          </div>
+          {both && <Difference session={session} />}
+          <div class="panels">
+            <Stories session={session} side={side} />
+            <div>
+              <Distribution session={session} side={side} />
+              <Results session={session} side={side} native={native} />
+            </div>
+            <FilePanel session={session} side={side} registry={registry} edit={edit} link={link} />
+          </div>
+        </div>
+      </main>
+    </>
+  );
+}
+
+function SideView({ name, session, side, both }: { name: SideName; session: Session; side: Side; both: boolean }) {
+  const label = both ? `set-up ${name.toUpperCase()}` : "the run";
+  return (
+    <article class={both && session.active === name ? "side active" : "side"} data-side={name}>
+      {both && (
+        <h2>
+          {name.toUpperCase()}: {side.experiment.bottleneck.aqm.name}
+          {side.experiment.reverse && `, ${side.experiment.reverse.aqm.name} on the way back`}, {[...new Set(listFlows(side.experiment).map((one) => one.name))].join(", ")}
+        </h2>
+      )}
+      <Picture session={session} side={side} label={label} />
+      <Legend side={side} />
+      <div class="charts">
+        {CHARTS.map((kind) => (
+          <Chart key={kind.key} session={session} side={side} kind={kind} label={label} />
+        ))}
+        <Ticks session={session} side={side} />
+        <Ribbons session={session} side={side} />
+        <QueueStates session={session} side={side} registry={session.registry!} />
+      </div>
+    </article>
+  );
+}
+
+function Legend({ side }: { side: Side }) {
+  return (
+    <ul class="legend" aria-label="colours">
+      {listFlows(side.experiment).map((one, flow) => (
+        <li key={flow} style={{ "--flow": colourOf(flow) }}>
+          <span class="dot" /> flow {flow + 1}, {one.name}
+        </li>
+      ))}
+      <li>
+        <span class="dot marked" /> marked
+      </li>
+      <li>
+        <span class="dot again" /> sent again
+      </li>
+    </ul>
+  );
+}
+
+function Refusals({ message }: { message: string }) {
+  if (!message) return null;
+  return (
+    <p class="fault" role="alert">
+      {message}
+    </p>
+  );
+}
+
+function Sides({ session }: { session: Session }) {
+  if (!session.sides.b)
+    return (
+      <button type="button" onClick={() => session.compare(session.side.experiment)}>
+        compare with another set-up
+      </button>
+    );
+  return (
+    <div class="tabs" role="group" aria-label="the set-up that the controls change">
+      {(["a", "b"] as const).map((name) => (
+        <button key={name} type="button" aria-pressed={session.active === name} onClick={() => ((session.active = name), session.changed())}>
+          {name.toUpperCase()}
+        </button>
+      ))}
+      <button type="button" onClick={() => session.endComparison()}>
+        end the comparison
+      </button>
+    </div>
+  );
+}
+
+const COMPARED: [string, string, string][] = [
+  ["sojourn_mean_ms", "time in queue, mean", "ms"],
+  ["sojourn_p99_ms", "time in queue, P99", "ms"],
+  ["utilisation", "utilisation", ""],
+];
+
+/** The measurements of both set-ups and their difference, on the same random numbers. */
+function Difference({ session }: { session: Session }) {
+  const [a, b] = [session.sides.a?.outcome, session.sides.b?.outcome];
+  if (!a || !b) return <p class="about">Whole runs are compared when you pause.</p>;
+  return (
+    <table class="difference">
+      <thead>
+        <tr>
+          <th scope="col">whole runs, same seed</th>
+          <th scope="col">A</th>
+          <th scope="col">B</th>
+          <th scope="col">B − A</th>
+        </tr>
+      </thead>
+      <tbody>
+        {COMPARED.map(([key, words, unit]) => {
+          const [left, right] = [Number(a.summary[key]), Number(b.summary[key])];
+          return (
+            <tr key={key}>
+              <th scope="row">{words}</th>
+              <td>
+                {left.toPrecision(3)} {unit}
+              </td>
+              <td>
+                {right.toPrecision(3)} {unit}
+              </td>
+              <td>
+                {right >= left ? "+" : "−"}
+                {Math.abs(right - left).toPrecision(3)} {unit}
+              </td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+function ThemeButton({ session }: { session: Session }) {
+  const isDark = () => {
+    const chosen = document.documentElement.dataset["theme"];
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  };
+  const turn = () => {
+    const next = isDark() ? "light" : "dark";
+    document.documentElement.dataset["theme"] = next;
+    try {
+      localStorage.setItem("dumbbell-theme", next);
+    } catch {
+      // a browser that keeps nothing for files
+    }
+    palette.clear();
+    session.changed();
+  };
+  return (
+    <button type="button" class="theme" aria-label="light or dark page" title="light or dark page" onClick={turn}>
+      ◐
+    </button>
+  );
+}
+
+/** Space plays and pauses, the arrows step, unless a field has the focus. */
+function useKeys(session: Session): void {
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (target.closest("input, select, textarea, button, a, summary") || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === " ") {
+        event.preventDefault();
+        if (session.isPlaying) session.pause();
+        else session.play();
+      } else if (event.key === "ArrowRight") session.stepRtt();
+      else if (event.key === ".") session.stepPacket();
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [session]);
+}

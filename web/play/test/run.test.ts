@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Experiment, Flow } from "../src/experiment";
+import { changeAt, findRate, listFlows, makeConfig, makeSender, MS, SECOND } from "../src/experiment";
+import { binOf, boundOf, computeQuantile, computeRates, L4S, MARKED, Observer, PACKET_COLUMNS, Place } from "../src/observer";
+import { PRESETS } from "../src/presets";
+import type { EventNames } from "../src/simulation";
+import { startSimulation } from "../src/simulation";
+import { loadEngine } from "./engine";
+
+const engine = await loadEngine();
+
+function observe(experiment: Experiment, until: number, interval = 10) {
+  const simulation = startSimulation(engine, makeConfig(experiment));
+  const observer = new Observer((flow) => `flow ${flow + 1}`, listFlows(experiment).length);
+  const samples = [];
+  for (let time = interval; time <= until; time += interval) {
+    simulation.advance(time);
+    observer.take(simulation.takeEvents(), simulation.names);
+    samples.push(observer.takeSample(time, simulation.view()));
+  }
+  const view = simulation.view();
+  simulation.end();
+  return { observer, samples, view };
+}
+
+test("the picture has as many queued packets as the engine", () => {
+  const [fifo] = PRESETS;
+  const { observer, view } = observe(fifo!, 3000);
+  const rows = observer.listPackets(3000);
+  const places = Array.from({ length: rows.length / PACKET_COLUMNS }, (_, index) => rows[index * PACKET_COLUMNS]);
+  // a packet on the link is still in the queue for the engine, or it is not
+  const queued = places.filter((one) => one === Place.Queue).length;
+  assert.ok(view.backlog_packets > 20 && Math.abs(queued - view.backlog_packets) <= 1, `${queued} ${view.backlog_packets}`);
+  assert.ok(places.filter((one) => one === Place.Ack).length > 5);
+  assert.equal(places.filter((one) => one === Place.Link).length, 1);
+});
+
+test("rates on the link add up to what it carried, and never exceed its rate", () => {
+  const [fifo] = PRESETS;
+  const { samples, view } = observe(fifo!, 6000);
+  assert.equal(samples.at(-1)!.carried.reduce((sum, one) => sum + one, 0), view.bytes);
+  const rates = computeRates(samples, 10);
+  for (let at = 20; at < samples.length; at++) {
+    const sum = rates.reduce((total, one) => total + one[at]!, 0);
+    assert.ok(sum < 20 * 1.01, `${sum} at ${at}`);
+  }
+  assert.ok(rates[0]!.at(-1)! + rates[1]!.at(-1)! > 18);
+});
+
+test("marks, drops and the time in queue are those that the engine counts", () => {
+  const l4s = PRESETS.find((one) => one.title.startsWith("L4S"))!;
+  const { observer, samples, view } = observe(l4s, 5000);
+  const sum = (counts: Map<number, number>) => [...counts.values()].reduce((total, one) => total + one, 0);
+  assert.ok(view.ce_marks > 100);
+  assert.equal(sum(observer.marksByFlow), view.ce_marks);
+  assert.equal(samples.reduce((total, one) => total + one.marks, 0), view.ce_marks);
+  const { tables, summary } = engine.run({ ...makeConfig(l4s), duration: 5 * SECOND });
+  const [p50, p99] = [0.5, 0.99].map((share) => computeQuantile(observer.histogram, share));
+  assert.ok(Object.keys(tables).includes("flows"));
+  const within = (found: number, exact: number) => Math.abs(found / exact - 1) < 0.05;
+  assert.ok(within(p99!, Number(summary["sojourn_p99_ms"])), `${p99} ${summary["sojourn_p99_ms"]}`);
+  assert.ok(within(p50!, Number(summary["sojourn_p50_ms"])), `${p50} ${summary["sojourn_p50_ms"]}`);
+});
+
+test("what happens before a change stays the same, to the bit", () => {
+  const [fifo] = PRESETS;
+  const before = observe(fifo!, 3000).samples;
+  const changes = [
+    changeAt(fifo!, { kind: "rate", rate: 5e6 }, 3 * SECOND),
+    changeAt(fifo!, { kind: "delay", flow: 0, add: 40 * MS }, 3 * SECOND),
+    changeAt(fifo!, { kind: "loss", flow: 0, probability: 0.5 }, 3 * SECOND),
+    changeAt(fifo!, { kind: "stop", table: "flows", index: 0 }, 3 * SECOND),
+  ];
+  for (const changed of changes) {
+    assert.deepEqual(observe(changed, 3000).samples, before);
+    assert.notDeepEqual(observe(changed, 4000).samples.slice(300), observe(fifo!, 4000).samples.slice(300));
+  }
+  const joined = observe(changeAt(fifo!, { kind: "join", flow: makeSender("flows") as Flow }, 3 * SECOND), 3000).samples;
+  assert.deepEqual(joined.map((one) => one.backlog), before.map((one) => one.backlog));
+});
+
+test("a change replaces the later ones of its kind", () => {
+  const [fifo] = PRESETS;
+  const once = changeAt(fifo!, { kind: "rate", rate: 5e6 }, 3 * SECOND);
+  const twice = changeAt(changeAt(once, { kind: "rate", rate: 7e6 }, 5 * SECOND), { kind: "rate", rate: 6e6 }, 4 * SECOND);
+  assert.deepEqual(twice.bottleneck.rate_changes, [{ at: 3 * SECOND, rate: 5e6 }, { at: 4 * SECOND, rate: 6e6 }]);
+  assert.deepEqual([2, 3, 4, 9].map((time) => findRate(twice, time * SECOND) / 1e6), [20, 5, 6, 6]);
+  const delayed = changeAt(changeAt(fifo!, { kind: "delay", flow: 0, add: MS }, SECOND), { kind: "delay", flow: 0, add: 0 }, 2 * SECOND);
+  assert.deepEqual(delayed.flows[0]!.path, [{ name: "delay", add: MS, from: SECOND, to: 2 * SECOND }]);
+});
+
+test("states and sentences follow from events", () => {
+  const names: EventNames = {
+    columns: ["kind", "time_ms", "flow", "hop", "number", "queued_ms", "code"],
+    kinds: ["flow", "enqueue", "dequeue", "departure", "mark", "drop", "ack", "state", "exit"],
+    drop_reasons: ["overflow", "aqm", "loss", "policer", "filter"],
+    drop_sites: ["arrival", "queue", "ahead", "behind"],
+    marks: ["ce", "sce"],
+    mark_reasons: ["aqm", "step", "coupled", "ramp"],
+    exit_causes: ["loss", "ecn", "timeout", "sce", "threshold", "delay", "train", "plateau"],
+    states: ["open", "disorder", "cwr", "recovery", "loss", "STARTUP"],
+  };
+  const observer = new Observer((flow) => `flow ${flow + 1}`, 1);
+  // a flow of 10 ms on each side, a packet that is queued at 20 ms, marked, and leaves; one that is dropped at the door
+  const rows = [
+    [0, 0, 0, 0, 10, 10, 0],
+    [1, 20, 0, 0, 7, 20, 2 + 16 * 1514],
+    [4, 20, 0, 0, 7, 20, 0],
+    [2, 24, 0, 0, 7, 20, 3 + 16 * 1514],
+    [3, 25, 0, 0, 7, 20, 3 + 16 * 1514],
+    [5, 26, 0, 0, 8, 26, 0],
+    [5, 27, 0, 0, 9, 27, 0],
+    [8, 30, 0, 0, 40, 0, 1],
+    [7, 31, 0, 0, 0, 0, 3],
+    [7, 60, 0, 0, 0, 0, 0],
+    [7, 300, 0, 0, 0, 0, 4],
+  ].flat();
+  observer.take(Float64Array.from(rows), names);
+  const seen = (time: number) => [...observer.listPackets(time)];
+  assert.deepEqual(seen(15), [Place.ToQueue, 0.5, 0, 0, MARKED | L4S]);
+  assert.deepEqual(seen(21).slice(0, 3), [Place.Queue, 0, 0]);
+  assert.deepEqual(seen(24.5).slice(0, 2), [Place.Link, 0.5]);
+  assert.deepEqual(observer.states.map((one) => [one.time, one.state]), [[0, "slow start"], [30, "avoidance"], [31, "recovery"], [60, "avoidance"], [300, "loss"]]);
+  assert.deepEqual(
+    observer.stories.map((one) => one.text),
+    [
+      "A packet of flow 1 was CE-marked.",
+      "2 packets of flow 1 were dropped because the queue was full, until 27 ms.",
+      "flow 1 left slow start with a window of 40 segments, after a CE mark.",
+      "The retransmission timer of flow 1 ran out: it starts again with a small window.",
+    ],
+  );
+  assert.equal(observer.takeSample(400, { ...EMPTY, bytes: 1514 }).sojourn, 4);
+});
+
+const EMPTY = {
+  ...{ time_ms: 0, events: 0, backlog_packets: 0, backlog_bytes: 0, packets: 0, bytes: 0, ce_marks: 0, sce_marks: 0 },
+  ...{ drops_overflow: 0, drops_aqm: 0, states: {}, endpoints: [] },
+};
+
+test("bins of the histogram hold what their bounds say", () => {
+  for (const ms of [0.001, 0.0101, 0.5, 1, 7.3, 99, 4000]) {
+    const bin = binOf(ms);
+    assert.ok(ms <= boundOf(bin) * (1 + 1e-9) && (bin === 0 || ms >= boundOf(bin - 1) * (1 - 1e-9)), String(ms));
+  }
+  const histogram = new Float64Array(480);
+  histogram[binOf(1)] = 99;
+  histogram[binOf(50)] = 1;
+  assert.equal(computeQuantile(histogram, 0.5), boundOf(binOf(1)));
+  assert.equal(computeQuantile(histogram, 1), boundOf(binOf(50)));
+  assert.ok(Number.isNaN(computeQuantile(new Float64Array(160), 0.5)));
+});
