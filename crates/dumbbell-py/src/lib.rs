@@ -153,8 +153,8 @@ fn gather(
 ) -> PyResult<Vec<(String, Rows)>> {
     let runs: Vec<&PackedRun> = results.iter().map(|result| &result.get().0).collect();
     let is_wanted = |name: &String| tables.as_ref().is_none_or(|wanted| wanted.contains(name));
-    let tables = py.detach(|| packed::join(&runs, &described, is_wanted))?;
-    tables.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
+    let joined = py.detach(|| packed::join(&runs, &described, is_wanted))?;
+    joined.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
 }
 
 /// The ValueError for a configuration that cannot be used, with the attributes `key`, `found` and `allowed`.

@@ -199,8 +199,8 @@ impl AgentRun {
         if self.sim.is_over() {
             return Ok(());
         }
-        for ((flow, action), due) in self.flows.iter_mut().zip(actions.chunks_exact(ACTIONS.len())).zip(&mut *due) {
-            if std::mem::take(due) == 0 {
+        for ((flow, action), flag) in self.flows.iter_mut().zip(actions.chunks_exact(ACTIONS.len())).zip(&mut *due) {
+            if std::mem::take(flag) == 0 {
                 continue;
             }
             let window = read_action(action[0], "cwnd", 1.0, 1e9)?.map(|segments| segments as u32);
@@ -216,7 +216,7 @@ impl AgentRun {
         }
         self.advance(every).map_err(|error| AgentError::Run(0, error))?;
         let (now, is_over) = (self.sim.now(), self.sim.is_over());
-        for ((flow, row), due) in self.flows.iter_mut().zip(rows.chunks_exact_mut(COLUMNS.len())).zip(due) {
+        for ((flow, row), flag) in self.flows.iter_mut().zip(rows.chunks_exact_mut(COLUMNS.len())).zip(due) {
             let is_due = is_over || flow.next <= now;
             if !is_due {
                 continue;
@@ -226,7 +226,7 @@ impl AgentRun {
             fill_row(&Interval { before: &flow.before, now: &seen, seconds, action: flow.action }, row);
             (flow.before, flow.since) = (seen, now);
             flow.next = plan(every, flow, now);
-            *due = 1;
+            *flag = 1;
         }
         Ok(())
     }
@@ -349,10 +349,10 @@ impl Agents {
             let mut helpers = Vec::new();
             for (number, part) in runs.chunks_mut(each).enumerate() {
                 let first = number * each;
-                let count = first_rows[first + part.len()] - first_rows[first];
-                let (some_actions, other_actions) = actions_left.split_at(count * ACTIONS.len());
-                let (some_rows, other_rows) = rows_left.split_at_mut(count * COLUMNS.len());
-                let (some_due, other_due) = due_left.split_at_mut(count);
+                let agents = first_rows[first + part.len()] - first_rows[first];
+                let (some_actions, other_actions) = actions_left.split_at(agents * ACTIONS.len());
+                let (some_rows, other_rows) = rows_left.split_at_mut(agents * COLUMNS.len());
+                let (some_due, other_due) = due_left.split_at_mut(agents);
                 (actions_left, rows_left, due_left) = (other_actions, other_rows, other_due);
                 let work = move || step_part(part, first, every, (some_actions, some_rows, some_due));
                 if own.is_none() {

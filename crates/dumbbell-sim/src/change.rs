@@ -38,7 +38,7 @@ pub enum Change {
         /// Which hop.
         hop: usize,
         /// The queue discipline with all of its parameters.
-        spec: AqmSpec,
+        spec: Box<AqmSpec>,
         /// The parameters that change.
         keys: Vec<String>,
     },
@@ -200,7 +200,7 @@ fn read_queue_change(aqm: &AqmSpec, hop: usize, name: &str, value: &Value) -> Re
     let mut keys = aqm.values();
     keys.insert("name".to_owned(), aqm.name().into());
     keys.insert(name.to_owned(), value.clone());
-    Ok(Change::Queue { hop, spec: AqmSpec::from_json(&keys)?, keys: vec![name.to_owned()] })
+    Ok(Change::Queue { hop, spec: Box::new(AqmSpec::from_json(&keys)?), keys: vec![name.to_owned()] })
 }
 
 fn read_flow_change(
