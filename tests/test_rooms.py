@@ -27,7 +27,20 @@ ROOMS = [
         "searching",
         "plotting",
     ),
-    *("play", "report", "line", "shell", "notebook", "simulating", "simulation", "api", "pages", "study", "cli", "__main__"),
+    *(
+        "play",
+        "report",
+        "line",
+        "shell",
+        "notebook",
+        "simulating",
+        "simulation",
+        "api",
+        "pages",
+        "study",
+        "cli",
+        "__main__",
+    ),
 ]
 
 

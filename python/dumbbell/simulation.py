@@ -30,8 +30,8 @@ from dumbbell.errors import (
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.override import find_param
 from dumbbell.experiment.given import Given, read_given
+from dumbbell.experiment.override import find_param
 from dumbbell.experiment.plugins.plugin_child import load_plugin
 from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.settings import Settings, split_settings

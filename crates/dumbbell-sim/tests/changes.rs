@@ -89,7 +89,7 @@ fn a_start_and_a_stop_are_those_of_a_file() {
     stopped["flows"][0]["stop"] = json!(stop);
     assert!(measure_changed(&two_flows("codel"), &[(stop, "flows[0].stop", Value::Null)]) == measure(&stopped));
     assert!(measure_changed(&two_flows("codel"), &[(start, "flows[0].stop", json!(stop))]) == measure(&stopped));
-    let udp = |stop: Value| json!([{"rate": MBIT, "size": 1000, "stop": stop}]);
+    let udp = |ends: Value| json!([{"rate": MBIT, "size": 1000, "stop": ends}]);
     let (mut plain, mut ended) = (two_flows("codel"), two_flows("codel"));
     (plain["udp"], ended["udp"]) = (udp(Value::Null), udp(json!(stop)));
     assert!(measure_changed(&plain, &[(stop, "flows[2].stop", Value::Null)]) == measure(&ended));
