@@ -102,15 +102,15 @@ fn to_ms(time: Instant) -> f64 {
 
 /// The events of a run: its hops report to it, a page takes them.
 #[derive(Clone)]
-pub struct EventRecorder {
+pub struct RowRecorder {
     heard: Arc<Mutex<Heard>>,
 }
 
-impl EventRecorder {
+impl RowRecorder {
     /// A recorder for a run that has not begun.
-    pub fn new() -> EventRecorder {
+    pub fn new() -> RowRecorder {
         let states = STATES.iter().map(|state| state.name()).collect();
-        EventRecorder { heard: Arc::new(Mutex::new(Heard { rows: Vec::new(), states, numbers: Vec::new() })) }
+        RowRecorder { heard: Arc::new(Mutex::new(Heard { rows: Vec::new(), states, numbers: Vec::new() })) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Heard> {
@@ -119,8 +119,8 @@ impl EventRecorder {
     }
 
     /// Returns the listener of the hop with this number.
-    pub fn make_listener(&self, hop: usize) -> EventListener {
-        EventListener { recorder: self.clone(), hop: hop as f64 }
+    pub fn make_listener(&self, hop: usize) -> RowListener {
+        RowListener { recorder: self.clone(), hop: hop as f64 }
     }
 
     /// Takes the rows since the last call, one after the other.
@@ -135,12 +135,12 @@ impl EventRecorder {
 }
 
 /// Listens at one hop.
-pub struct EventListener {
-    recorder: EventRecorder,
+pub struct RowListener {
+    recorder: RowRecorder,
     hop: f64,
 }
 
-impl EventListener {
+impl RowListener {
     fn push_packet(&self, kind: Kind, packet: &Packet, now: Instant, code: f64) {
         let rest = [self.hop, packet.number() as f64, to_ms(packet.enqueue_time), code];
         self.recorder.lock().push(kind, now, packet.flow, rest);
@@ -155,7 +155,7 @@ fn code_of_packet(packet: &Packet) -> f64 {
     f64::from(code)
 }
 
-impl Log for EventListener {
+impl Log for RowListener {
     fn on_enqueue(&mut self, packet: &Packet, at: At) {
         let rest = [self.hop, packet.number() as f64, to_ms(at.now), code_of_packet(packet)];
         self.recorder.lock().push(Kind::Enqueue, at.now, packet.flow, rest);
@@ -180,7 +180,7 @@ impl Log for EventListener {
     }
 }
 
-impl Tap for EventListener {
+impl Tap for RowListener {
     fn listen_level(&self) -> ListenLevel {
         ListenLevel::Controls
     }

@@ -1,6 +1,6 @@
 //! Implements the calls without their C interface: configurations in, answers out, and the runs in progress.
 
-use crate::events::EventRecorder;
+use crate::events::RowRecorder;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Duration;
 use dumbbell_sim::table::{Column, Table};
@@ -84,7 +84,7 @@ pub fn run(given: &[u8]) -> Result<Reply, CallError> {
 struct Run {
     sim: Sim,
     /// Recorder of its events, if the page asked for them.
-    events: Option<EventRecorder>,
+    events: Option<RowRecorder>,
 }
 
 /// The runs on their way, by number.
@@ -110,7 +110,7 @@ impl Session {
     /// # Errors
     /// The first key that cannot be used.
     pub fn watch(&mut self, given: &[u8]) -> Result<Reply, CallError> {
-        let (recorder, config) = (EventRecorder::new(), parse(given)?);
+        let (recorder, config) = (RowRecorder::new(), parse(given)?);
         let mut hops = 0..;
         let sim = Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).build()?;
         self.add(Run { sim, events: Some(recorder) })
@@ -227,7 +227,7 @@ impl Session {
         Ok(self.recorder(number)?.describe_codes().into())
     }
 
-    fn recorder(&mut self, number: i32) -> Result<&EventRecorder, CallError> {
+    fn recorder(&mut self, number: i32) -> Result<&RowRecorder, CallError> {
         let run = self.get(number)?;
         run.events.as_ref().ok_or_else(|| CallError::Other(format!("run {number} is not watched: begin it with watch")))
     }
