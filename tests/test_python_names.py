@@ -58,22 +58,9 @@ PROTOCOLS = {
     "website/hooks.py": {"on_config", "on_files", "on_page_markdown", "on_post_build", "on_post_page"},  # of MkDocs
 }
 KINDS_OF_FIGURES = {
-    *(
-        "bands",
-        "bars",
-        "box",
-        "ccdf",
-        "cdf",
-        "differences",
-        "ellipses",
-        "felt",
-        "forest",
-        "front",
-        "heat",
-        "lines",
-        "nested",
-    ),
-    *("dots", "ratio", "series", "shares", "stacked_series"),
+    *("bands", "bars", "box", "ccdf", "cdf", "differences"),
+    *("ellipses", "felt", "forest", "front", "heat", "lines"),
+    *("nested", "dots", "ratio", "series", "shares", "stacked_series"),
 }
 DRAWING = ("python/dumbbell/figures", "python/dumbbell/plotting", "python/dumbbell/notebook.py")
 # a file's name that several folders share for one thing: kinds of figures, and the files of a study

@@ -6,9 +6,10 @@ from typing import Any
 from dumbbell import experiment, play
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
-from dumbbell.play.play_page import PAGE
+from dumbbell.play import play_page
 from website.links import FILES
 
+PAGE = play_page.PAGE
 PLACE = f"{FILES}/playground.html"
 _PING = {"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "40ms"}  # ten a second, as ping sends them
 

@@ -9,10 +9,6 @@ from dumbbell.writing import get_reason
 _HOST = "127.0.0.1"
 
 
-def _ignore_message(*_: object) -> None:
-    """Print nothing: the terminal shows the address alone."""
-
-
 class _Handler(BaseHTTPRequestHandler):
     """Answers each request for the page, and refuses all others."""
 
@@ -29,7 +25,8 @@ class _Handler(BaseHTTPRequestHandler):
         if found:
             self.wfile.write(self.page)
 
-    log_message = _ignore_message
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name of http.server
+        """Print nothing: the terminal shows the address alone."""
 
 
 def make_server(page: str, port: int) -> ThreadingHTTPServer:
