@@ -156,7 +156,7 @@ def draw_fronts(found: Evidence, place: str, title: str) -> Picture:
         reference_name="defaults",
         x_label="P95 of the time in queue in the worst cell, ms",
         y_label="utilisation in the worst cell",
-        title=f"{title}\n{describe_runs(rows['seeds'], seconds=[])}",
+        title=f"{title}\n{describe_runs(rows['seeds'], spread='')}",
     )
 
 
