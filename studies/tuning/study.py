@@ -17,6 +17,7 @@ from dumbbell.study import (
     describe_runs,
     figures,
     list_durations,
+    order_names,
 )
 
 QUESTION = "How far are the defaults of CoDel, PIE and PI2 from the best parameters, at home and in a datacentre?"
@@ -135,26 +136,27 @@ def format_targets(found: Evidence) -> str:
     return align_table(["target, % of the RTT", "goodput by RFC 8289, %", "utilisation, %", "mean delay, ms"], rows)
 
 
-def draw_fronts(found: Evidence) -> Picture:
-    """Draw the fronts of both places with the defaults."""
-    names = pl.when(kind="default").then(pl.format("{}, defaults", "queue")).otherwise(pl.col("queue"))
-    rows = found["fronts"].with_columns(names.alias("queue"))
-    order = [name for queue in QUEUES for name in (queue, f"{queue}, defaults")]
-    rows = rows.sort(pl.col("queue").cast(pl.Enum(order)), "place", "delay", maintain_order=True)
-    rows = rows.unique(["place", "queue", "delay"], keep="last", maintain_order=True)
+def draw_fronts(found: Evidence, place: str, title: str) -> Picture:
+    """Draw the fronts of a place, with the defaults as rings."""
+    rows = found["fronts"].filter(place=place)
+    is_front = pl.col("kind") == "front"
+    drawn = rows.select(
+        "queue",
+        "delay",
+        use=pl.when(is_front).then("use"),
+        defaults=pl.when(~is_front).then("use"),
+    ).unique(["queue", "delay"], keep="last", maintain_order=True)
     return figures.lines(
-        rows,
+        drawn.sort(order_names("queue", QUEUES), "delay"),
         "delay",
         "use",
-        low="use_low",
-        high="use_high",
         by="queue",
-        facet="place",
         log_x=True,
-        bands=False,
+        reference="defaults",
+        reference_name="defaults",
         x_label="P95 of the time in queue in the worst cell, ms",
         y_label="utilisation in the worst cell",
-        title="Fronts that searches found, and defaults\n95 % intervals of the utilisation over seeds",
+        title=f"{title}\n{describe_runs(rows['seeds'], spread='')}",
     )
 
 
@@ -170,7 +172,7 @@ def draw_targets(found: Evidence) -> Picture:
         x_label="target over base RTT",
         y_label="utilisation of one Reno flow",
         title="One Reno flow over CoDel uses the link as RFC 8289 derives\n"
-        + describe_runs(count_seeds(found["targets"], "share"), seconds=list_durations(found, "target")),
+        + describe_runs(count_seeds(found["targets"], "share"), spread="", seconds=list_durations(found, "target")),
     )
 
 
@@ -179,4 +181,8 @@ TABLES = {
     "datacentre": lambda found: format_kinds(found, "datacentre"),
     "targets": format_targets,
 }
-FIGURES = {"tuning-fronts": draw_fronts, "tuning-target": draw_targets}
+FIGURES = {
+    "tuning-home": lambda found: draw_fronts(found, "home", "Fronts at home, and defaults"),
+    "tuning-datacentre": lambda found: draw_fronts(found, "datacentre", "Fronts in a datacentre, and defaults"),
+    "tuning-target": draw_targets,
+}
