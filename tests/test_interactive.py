@@ -177,7 +177,7 @@ def test_every_kind_of_plot_has_a_page() -> None:
     assert {made_by.get(kind, kind) for kind in plotting.KINDS} | {"dots"} == {*PAGES}
     nested = figures.nested(pl.DataFrame({"a": ["x", "y"], "v": [1.0, 2.0]}), ["a"], "v")
     with pytest.raises(
-        InputError, match="nested has no interactive form; use lines, bars, box, cdf, dots, ellipses, forest, heat"
+        InputError, match="nested has no interactive form; use lines, bars, box, cdf, dots, ellipses, forest, front, heat"
     ):
         figures.make_page(nested)
 

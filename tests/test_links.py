@@ -27,7 +27,9 @@ def message(**changes: Any) -> str:
 
 
 def test_a_link_is_a_name_or_a_table_and_canonical_with_all_its_parameters() -> None:
-    assert over("wifi").make_cell(0).groups["bottleneck"]["link"] == {"name": "wifi", "jitter": 1_000_000, "frames": 64}
+    link = over("wifi").make_cell(0).groups["bottleneck"]["link"]
+    fading = {"fade_from": None, "fade_to": None, "fade_jitter": 12_000_000}
+    assert link == {"name": "wifi", "jitter": 1_000_000, "frames": 64} | fading
     written = over({"name": "leo", "outage": "80ms", "low_rate": 0.5}).make_cell(0).groups["bottleneck"]["link"]
     assert written == {
         "name": "leo",

@@ -130,6 +130,7 @@ def with_a_switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     caches = (read_registry, schema.run_model, schema.describe_section, key_reference.list_groups)
     for cache in caches:
         cache.cache_clear()
+    monkeypatch.setattr(schema, "_checked", {})  # sections that were checked before
     yield switch
     monkeypatch.undo()
     for cache in caches:

@@ -55,6 +55,7 @@ PROTOCOLS = {
     "python/dumbbell/pages/example/study.py": {"runs"},
     "studies/coexistence/terms.py": {"runs", "classes"},
     "python/dumbbell/figures/canvas.py": {"savefig"},  # of matplotlib
+    "python/dumbbell/play/server.py": {"log_message"},  # of http.server
     "website/hooks.py": {"on_config", "on_files", "on_page_markdown", "on_post_build", "on_post_page"},  # of MkDocs
 }
 KINDS_OF_FIGURES = {

@@ -250,7 +250,7 @@ def test_every_command_with_conditions_is_here() -> None:
     functions = {name: found for name in TOP_LEVEL if inspect.isfunction(found := load_command(name))}
     taking = {name for name, one in functions.items() if "where" in inspect.signature(one).parameters}
     of_results = {"table", "plot", "report", "diff", "validate", "export"}
-    assert taking == of_results | {"explain", "watch", "trace"}
+    assert taking == of_results | {"explain", "watch", "trace", "play"}
     of_studies = (studies.tables, studies.figure, judge_results)
     assert all("where" in inspect.signature(one).parameters for one in of_studies)
     assert {kind for kind in plotting.KINDS if any(name.split()[0] == kind for name in USES)} == set(plotting.KINDS)

@@ -318,7 +318,7 @@ def test_a_generator_without_an_end_is_taken_from_as_results_are() -> None:
     assert not list_run_threads()
 
 
-@pytest.mark.slow
+@pytest.mark.timed
 def test_results_that_nobody_takes_any_more_leave_no_thread() -> None:
     for one in dumbbell.simulate_many(count_up([]), jobs=2):
         assert len(list_run_threads()) == 2
@@ -396,7 +396,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.timed
 @pytest.mark.parametrize("which", ["one", "many"])
 def test_ctrl_c_ends_simulations_at_once(which: str) -> None:
     process = subprocess.Popen([sys.executable, "-c", LONG, which], stdout=subprocess.PIPE, text=True)

@@ -24,8 +24,7 @@ dumbbell report demo.duckdb -o demo.html"""
 
 GROUPS = {
     "Run": ("run", "watch", "play", "shell", "line", "import", "tc"),
-    "Look": ("table", "plot", "report", "explain", "trace", "export"),
-    "Compare": ("diff", "validate"),
+    "Look and compare": ("table", "plot", "report", "explain", "trace", "export", "diff", "validate"),
     "Evaluate": ("search", "evaluate", "study"),
     "Extend": ("plugin", "stack", "linux"),
     "Look up": ("list", "describe", "doctor", "completion"),

@@ -72,8 +72,8 @@ impl Medium {
         Medium { bad, share: share_of(bad, full, frames) }
     }
 
-    /// The same medium at another rate.
-    fn at(self, full: Duration, frames: u32) -> Medium {
+    /// Returns the same medium at another rate.
+    fn with_rate(self, full: Duration, frames: u32) -> Medium {
         Medium { share: share_of(self.bad, full, frames), ..self }
     }
 }
@@ -256,9 +256,9 @@ impl Link for State {
         }
         self.pace = Pace::new(rate);
         self.full = aggregate(rate, self.frames);
-        self.medium = self.medium.at(self.full, self.frames);
+        self.medium = self.medium.with_rate(self.full, self.frames);
         if let Some(fading) = &mut self.fades {
-            fading.other = fading.other.at(self.full, self.frames);
+            fading.other = fading.other.with_rate(self.full, self.frames);
         }
     }
 

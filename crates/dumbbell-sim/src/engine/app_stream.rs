@@ -37,10 +37,10 @@ pub struct TcpWay {
     /// When it was complete at the server, which does not know yet, and whether it was.
     accepted_at: Option<Instant>,
     is_accepted: bool,
-    /// Of the responses: the client's answer to the SYN-ACK, and the handshake at the server, until that begins.
+    /// The client's answer to the SYN-ACK, and the handshake at the server, which the way of the responses keeps until it begins.
     answer: Option<Ack>,
     handshake: Option<ServerHandshake>,
-    /// It was closed before it began.
+    /// The connection was closed before this way began.
     never_began: bool,
 }
 
@@ -80,20 +80,20 @@ impl TcpWay {
         arrived.min(self.accepted_at.unwrap_or(Instant::NEVER))
     }
 
-    /// Of the responses: the client has the SYN-ACK `now`, `rtt` us after its SYN.
+    /// Connects the receiver of the responses: the client has the SYN-ACK `now`, `rtt` us after its SYN.
     pub fn connect(&mut self, rtt: u32, agrees_on_ecn: bool, now: Instant) {
         let at = now.saturating_sub(self.behind);
         self.answer = Some(self.tcp.receiver.connect(u64::from(rtt), agrees_on_ecn, at));
     }
 
-    /// Of the requests: takes the handshake, once the server has the client's answer by `now`.
+    /// Takes the handshake that the way of the requests carried, if the server has the client's answer by `now`.
     pub fn take_accepted(&mut self, now: Instant) -> Option<ServerHandshake> {
         self.accepted_at.filter(|&at| at <= now)?;
         self.accepted_at = None;
         self.tcp.receiver.handshake()
     }
 
-    /// Of the responses: the server has the client's answer, and begins when it next has something to do.
+    /// Accepts the connection for the way of the responses: the server has the client's answer, and begins when it next has something to do.
     pub fn accept(&mut self, handshake: ServerHandshake) {
         self.handshake = Some(handshake);
     }

@@ -18,7 +18,7 @@ const SYN_ACK_RETRIES: u8 = 5;
 /// A handshake at the server, which the client's answer has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerHandshake {
-    /// Its round-trip time, us.
+    /// Round-trip time, us.
     pub rtt_us: u32,
     /// The SYN-ACK was sent again more than once, and the first one was lost: the server begins with a window of one segment. Linux
     /// `tcp_create_openreq_child`, `tcp_init_transfer`, `tcp_try_undo_spurious_syn`.
