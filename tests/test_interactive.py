@@ -176,7 +176,7 @@ def test_every_kind_of_plot_has_a_page() -> None:
     made_by = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "dots"}
     assert {made_by.get(kind, kind) for kind in plotting.KINDS} | {"dots"} == {*PAGES}
     nested = figures.nested(pl.DataFrame({"a": ["x", "y"], "v": [1.0, 2.0]}), ["a"], "v")
-    with pytest.raises(InputError, match="nested has no interactive form; .*, forest, front, heat"):
+    with pytest.raises(InputError, match=r"nested has no interactive form; .*, forest, front, heat"):
         figures.make_page(nested)
 
 
