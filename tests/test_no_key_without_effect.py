@@ -256,6 +256,7 @@ _BESIDE: dict[str, dict[str, Any]] = {
     **{f"htb_classes.ceil{number}": {"rate1": "1Mbit", f"rate{number}": "1Mbit"} for number in range(1, 5)},
     **{f"htb_classes.{key}": {"queue1": "fq_codel"} for key in ("target", "interval", "flow_quantum", "ecn")},
     "cellular.grant": {"request": "10ms"},
+    **{f"wifi.{key}": {"fade_from": "1s"} for key in ("fade_to", "fade_jitter")},
     "htb_classes.burst": {"rate1": "1Mbit"},
     "request.times": {"think": "50ms"},
     "dash.buffer": {"segment": "100ms", "level": 0},
