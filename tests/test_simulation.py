@@ -298,6 +298,7 @@ def test_agents_are_replaced_and_refuse_what_cannot_be() -> None:
         (lambda: Agents([start], every=0), "every"),
         (lambda: Agents([start], every="-1rtt"), "every"),
         (lambda: Agents([], every=1), "no simulation"),
+        (lambda: Agents([start, ALONE], every=1), "simulations[1]"),  # type: ignore[list-item]
         (lambda: Agents([start], every=1, threads=0), "threads"),
     ]
     for call, said in wrong:

@@ -349,6 +349,9 @@ class Agents:
             raise WrongValue("no simulation", "one or more", command="Agents", key="simulations")
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
             raise OutOfRange(quote_value(threads), "a number of threads, 1 or more", command="Agents", key="threads")
+        for number, one in enumerate(simulations):
+            if not isinstance(one, Simulation):
+                raise WrongValue(quote_value(one), "a Simulation", command="Agents", key=f"simulations[{number}]")
         self._cells = [one._cell for one in simulations]
         count = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 1
         try:
