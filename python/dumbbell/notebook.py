@@ -67,7 +67,7 @@ class Results(ResultTables):
         self.sweep = sweep
         """What `dumbbell.run` did: how many runs were made, and how many were there already."""
         self.item: int | None = None
-        """Of results of `dumbbell.simulate_many`, which of its experiments they are of, counted from 0."""
+        """The position of the experiment among those that `dumbbell.simulate_many` was given, counted from 0."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -149,7 +149,7 @@ class Results(ResultTables):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the only run measured as a whole, the figures of its row in table `runs`: `summary["utilisation"]`.
+        """The measures of the run as a whole, from its row of table `runs`: `summary["utilisation"]`.
 
         Raises InputError if these are several runs.
         """

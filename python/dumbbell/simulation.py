@@ -71,7 +71,7 @@ class View:
 
 @dataclass(frozen=True)
 class PacketEvent:
-    """What happened to a packet at a hop: arrival, enqueue, mark, drop, dequeue or departure; `time` in seconds.
+    """An event of a packet at a hop: arrival, enqueue, mark, drop, dequeue or departure; `time` in seconds.
 
     `kind` and `reason` say which mark or drop it was and why. `number` is that of the segment or datagram.
     """

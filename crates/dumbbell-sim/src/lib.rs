@@ -303,7 +303,7 @@ impl Sim {
     /// [`Sim::run`], which `is_cancelled` stops: it is called several hundred times a second.
     ///
     /// # Errors
-    /// Those of [`Sim::run`].
+    /// A broken invariant, or a run that was cancelled, as from [`Sim::run`].
     pub fn run_unless(mut self, mut is_cancelled: impl FnMut() -> bool, progress: &AtomicU64) -> Result<Outcome, RunError> {
         while self.advance(Instant::NEVER, SLICE)? != RunState::Over {
             if is_cancelled() {

@@ -54,7 +54,7 @@ def search(
         bool, Option("--dry-run", help="Check the file and print how many runs there are and how long they take.")
     ] = False,
 ) -> None:
-    """The same command continues a search that was stopped, and ends with the same front.
+    """A search that was stopped continues with the same command, and ends with the same front.
 
     Exit status: 0 done, 2 bad input, 130 interrupted.
     """

@@ -1,4 +1,4 @@
-"""What a critical reader of an evaluation objects, with the answers of this run."""
+"""The objections of a critical reader to an evaluation, with the answers of this run."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list
 
 @dataclass(frozen=True)
 class _RunParts:
-    """What a cell consists of: congestion controls, queues, and whatever else there is in it."""
+    """The parts of a cell: congestion controls, queues, and everything else."""
 
     controls: frozenset[str]
     queues: frozenset[str]

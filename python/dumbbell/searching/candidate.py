@@ -37,7 +37,7 @@ class SearchCandidate:
     cells: list[Cell] = field(default_factory=list)
     """One run of each cell of the experiment, with the first seed."""
     runs: dict[tuple[int, int], RunValues] = field(default_factory=dict)
-    """What runs measured, by the place of the cell and the seed."""
+    """Measurements of runs, by the place of the cell and the seed."""
 
     def list_missing(self, seeds: int) -> list[tuple[int, int]]:
         """Return the cells and seeds that are not measured yet."""

@@ -43,12 +43,12 @@ class KeptFind:
     candidate: SearchCandidate
     table: Table
     value: float
-    """Of the small experiment, merged over the seeds of the hunt."""
+    """The value of the small experiment, merged over the seeds of the hunt."""
     original: float
     """The value of the candidate's worst cell, before it was made smaller."""
     median: float
     limit: float
-    """What the value may not be better than, for an experiment to be as bad."""
+    """The best value with which an experiment is still as bad."""
     tried: int
     seeds: int
 

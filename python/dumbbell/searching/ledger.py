@@ -41,7 +41,7 @@ _TYPES: dict[str, Any] = {"VARCHAR": pl.String, "BIGINT": pl.Int64, "DOUBLE": pl
 
 
 class Ledger:
-    """What runs of a search measured, in a results file; a context manager. What is added is committed now and then."""
+    """The measurements of a search in a results file; a context manager. Additions are committed every few seconds."""
 
     def __init__(self, path: str | Path, objectives: Sequence[Objective]) -> None:
         """Open a results file, and read what was measured of these objectives. Raises InputError."""

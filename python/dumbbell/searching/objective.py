@@ -41,7 +41,7 @@ class Objective:
 
     @property
     def definition(self) -> str:
-        """What the values of a run follow from, as text: they are measured once for equal ones."""
+        """The measure as text: objectives with equal texts are measured once."""
         if self.measure is None:
             return json.dumps([self.table, self.column, self._choose("flows")])
         one = self.measure
@@ -49,7 +49,7 @@ class Objective:
 
     @property
     def sql_function(self) -> str:
-        """What SQL calls the way in which values of a run's parts become one."""
+        """The function of SQL that merges the values of a run's parts."""
         return {"mean": "avg"}.get(kind := self._choose("flows"), kind)
 
     def merge(self, values: Sequence[float], over: Literal["flows", "cells", "seeds"]) -> float:

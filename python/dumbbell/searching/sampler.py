@@ -21,7 +21,7 @@ Suggestion = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a suggestion: values of which less is better, or none, and by how much constraints are missed."""
+    """The result of a suggestion: values of which less is better, or none, and by how much constraints are missed."""
 
     values: tuple[float, ...] | None
     violation: float = 0.0

@@ -50,7 +50,7 @@ class SearchSeeds:
 
 @dataclass(frozen=True)
 class HuntPlan:
-    """What becomes of the worst candidates: how many are kept, and how much of their badness a smaller one keeps.
+    """A plan for the worst candidates: how many are kept, and how much of their badness a smaller one keeps.
 
     `share` is a part of the way from the median candidate to the worst, which the smaller one keeps with every one
     of `seeds` seeds; `least_s` is the shortest run that it may be.

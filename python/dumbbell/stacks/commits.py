@@ -32,7 +32,7 @@ class Commit:
     day: str
     subject: str
     name: str = field(default="", compare=False)
-    """What the user calls it, if that is not its hash."""
+    """The user's name for it, if that is not its hash."""
 
     @property
     def short(self) -> str:
