@@ -160,7 +160,7 @@ class Simulation:
     def _explain(self, error: ValueError) -> InputError:
         if hasattr(error, "allowed"):
             return parse_engine_error(self._cell.experiment, error)
-        return Unfit("the simulation is finished", "use a copy that was made before", command="Simulation")
+        return Unfit("the simulation is finished", "a copy that was made before", command="Simulation")
 
     @property
     def time(self) -> float:

@@ -22,7 +22,9 @@ def play(
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE.html", help="Write the page, which opens without a server.")
     ] = "",
-    port: Annotated[int, typer.Option(metavar="N", help="Port of the address. By default, one that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port of the address. By default, one that is free.")
+    ] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, but do not open it.")] = False,
 ) -> None:
     """The page simulates in the browser, with the digests of dumbbell run. It needs no network: the server is on this
