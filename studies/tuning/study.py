@@ -27,6 +27,7 @@ RUNS = (
 )
 QUEUES = ("CoDel", "PIE", "PI2")
 NAMES = (
+    *(r"150 candidates at home", r"100 for CoDel and 60 each"),
     *(r"RFC 8289", r"section 3\.2", r"twelve cells", r"at 5, 20 and 50 Mbit/s", r"RTTs of 20 and 60 ms"),
     *(r"at 1 and 4 Gbit/s with 100 and 400 µs", r"as \(3 \+ 6 f - f²\) / \(4 \(1 \+ f\)\)", r"a target of 5 to 10 %"),
     *(r"base RTT of 100 ms", r"PI2", r"P95"),
