@@ -20,7 +20,8 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
     site = write(
         tmp_path / "site",
         index='<h1 id="top"></h1><a href="other.html#here">a</a><a href="https://a.org">b</a><a href="#top">c</a>',
-        other='<p id="here"><a href="index.html#gone">d</a><a href="missing.html">e</a><img src="no.png">',
+        other='<p id="here"><a href="index.html#gone">d</a><a href="index.html#g=state">e</a>'
+        '<a href="missing.html">f</a><img src="no.png">',
     )
     assert list(browser.find_broken(site)) == [
         "other.html: no anchor index.html#gone",
