@@ -121,7 +121,7 @@ class Plan:
         for cell in experiment.make_cells():
             row: dict[str, Any] = {"key": cell.key, "scene": place.scene, "position": list(place.position), "who": who}
             row["seed"] = cell.seed
-            self._cells.append(row | describe_figures(cell, len(roles)))
+            self._cells.append(row | describe_figures(cell, len(roles)) | describe_queue(cell))
             self._roles += [
                 {"key": cell.key, "flow": flow, "role": "subject" if is_subject else "other"}
                 for flow, is_subject in enumerate(roles)
@@ -130,7 +130,7 @@ class Plan:
     @property
     def cells(self) -> pl.DataFrame:
         """One row for each run and whose it is: `key`, `scene`, `position`, `who`, `seed`, and figures of the run."""
-        return pl.DataFrame(self._cells, infer_schema_length=None)
+        return pl.DataFrame(self._cells, schema_overrides=_QUEUE_COLUMNS, infer_schema_length=None)
 
     @property
     def roles(self) -> pl.DataFrame:
@@ -148,6 +148,20 @@ def describe_figures(cell: Cell, flows: int) -> dict[str, float | int]:
         "duration_s": cell.duration / 1e9,
         "rate_mbit": bottleneck["rate"] / 1e6,
         "flows": flows,
+    }
+
+
+_QUEUE_COLUMNS = {"queue": pl.String, "target_ms": pl.Float64, "ecn": pl.Boolean}
+
+
+def describe_queue(cell: Cell) -> dict[str, Any]:
+    """Return the bottleneck's queue discipline with what its parameters `target` and `ecn` declare, if it has them."""
+    parameters = cell.groups["bottleneck"]["aqm"]
+    target = parameters.get("target")
+    return {
+        "queue": parameters.get("name", parameters.get("plugin")),
+        "target_ms": None if target is None else target / 1e6,
+        "ecn": parameters.get("ecn"),
     }
 
 
