@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import takewhile
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from dumbbell import _native
 from dumbbell.engines.base import Ended
 from dumbbell.engines.in_flight import LOOK_S, RunsInFlight
 from dumbbell.engines.sim import Simulator
 from dumbbell.engines.sweep import check_workers, open_workers
-from dumbbell.errors import InputError, OutOfRange, combine_errors, escape_line, parse_engine_error, quote_value
+from dumbbell.errors import (
+    InputError,
+    OutOfRange,
+    WrongValue,
+    combine_errors,
+    escape_line,
+    parse_engine_error,
+    quote_value,
+)
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.given import Given, read_given
@@ -96,6 +104,9 @@ def simulate_many(
     and the others go on. Raises KeyboardInterrupt on Ctrl-C.
     """
     check_workers(jobs, cluster, "simulate_many")
+    if isinstance(experiments, str | bytes | Mapping) or not isinstance(experiments, Iterable):
+        found, allowed = f"of type {type(experiments).__name__}", "a list, or a generator, of experiments"
+        raise WrongValue(found, allowed, command="simulate_many", key="experiments")
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
         raise OutOfRange(quote_value(ahead), "a number of experiments, 1 or more", command="simulate_many", key="ahead")
     return _yield_results(experiments, jobs, cluster, ordered, ahead, return_exceptions)
@@ -109,7 +120,7 @@ def _yield_results(
     ahead: int,
     return_exceptions: bool,
 ) -> Iterator[Results | Exception]:
-    tasks = (_Task(*(one if isinstance(one, tuple) else (one, ())), item=item) for item, one in enumerate(experiments))
+    tasks = (_Task(one, item=item) for item, one in enumerate(experiments))
     with closing(_carry_out(tasks, jobs, cluster, ordered=ordered, ahead=ahead)) as ended:
         for task in ended:
             try:
@@ -141,18 +152,27 @@ def _simulate_here(cell: Cell) -> Ended:
 class _Task:
     """An experiment to simulate, and how its runs have ended."""
 
-    def __init__(self, given: Given, overrides: Settings, seed: int | None = None, *, item: int | None = None) -> None:
-        """Read the experiment: what is wrong with it is raised by `collect`."""
+    def __init__(
+        self,
+        given: Given | tuple[Given, Settings],
+        overrides: Settings = (),
+        seed: int | None = None,
+        *,
+        item: int | None = None,
+    ) -> None:
+        """Read the experiment, one of many if it has the number `item`: what is wrong with it is raised by `collect`."""
         self._given, self._settings, self._item = given, overrides, item
         self.cells: list[Cell] = []
         self.error: BaseException | None = None
         self._ended: dict[int, MeasuredRun] = {}
         try:
+            if item is not None and isinstance(given, tuple):
+                self._given, self._settings = _split_pair(given)
             if seed is not None:
                 self._settings = [*split_settings(overrides), ("seeds", [seed])]
-            self.cells = list(read_given(given, self._settings, asks_engine=False).make_cells())
+            self.cells = list(read_given(self._given, self._settings, asks_engine=False).make_cells())
         except InputError as error:
-            self.error = self._find_error() or error
+            self.error = error if isinstance(self._given, tuple) else self._find_error() or error
 
     def _find_error(self) -> InputError | None:
         """Return all that is wrong with the experiment, as reading it says."""
@@ -199,6 +219,13 @@ class _Task:
             errors = [one.move(one.file, f"item {self._item}: {one.key}") for one in error.errors]
             return combine_errors(errors)
         return RuntimeError(f"item {self._item}: {error}") if isinstance(error, RuntimeError) else error
+
+
+def _split_pair(given: tuple[Any, ...]) -> tuple[Given, Settings]:
+    """Return experiment and overrides of an item of `simulate_many`. Raises InputError."""
+    if len(given) != 2:
+        raise WrongValue(f"a tuple of {len(given)}", "a tuple of an experiment and its overrides", key="experiment")
+    return given
 
 
 def _carry_out(

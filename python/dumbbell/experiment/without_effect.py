@@ -162,7 +162,8 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
         if isinstance(hop["rate_changes"], list):  # of a cycle, `settle_rate_changes` looks at the times
             for number, change in enumerate(hop["rate_changes"]):
                 yield f"{place}.rate_changes[{number}].at", change["at"]
-        yield from _list_stages(place, hop, ("path", "behind"))
+        if hop.get("path") or hop.get("behind"):
+            yield from _list_stages(place, hop, ("path", "behind"))
     for kind in ("flows", "web", "udp", "app"):
         for number, one in enumerate(run.get(kind, ())):
             place = f"{kind}[{number}]"
@@ -170,7 +171,8 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
             for key in ("app_rate_from", "app_pause", "app_resume"):
                 if one.get(key) is not None:
                     yield f"{place}.{key}", one[key]
-            yield from _list_stages(place, one, ("path", "ack_path"))
+            if one.get("path") or one.get("ack_path"):
+                yield from _list_stages(place, one, ("path", "ack_path"))
 
 
 def list_latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
