@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import takewhile
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 from dumbbell import _native
 from dumbbell.engines.base import Ended
@@ -120,7 +120,7 @@ def _yield_results(
     ahead: int,
     return_exceptions: bool,
 ) -> Iterator[Results | Exception]:
-    tasks = (_Task(one, item=item) for item, one in enumerate(experiments))
+    tasks = (_Task.read_item(one, item) for item, one in enumerate(experiments))
     with closing(_carry_out(tasks, jobs, cluster, ordered=ordered, ahead=ahead)) as ended:
         for task in ended:
             try:
@@ -152,27 +152,30 @@ def _simulate_here(cell: Cell) -> Ended:
 class _Task:
     """An experiment to simulate, and how its runs have ended."""
 
-    def __init__(
-        self,
-        given: Given | tuple[Given, Settings],
-        overrides: Settings = (),
-        seed: int | None = None,
-        *,
-        item: int | None = None,
-    ) -> None:
-        """Read the experiment, one of many if it has the number `item`: what is wrong with it is raised by `collect`."""
+    def __init__(self, given: Given, overrides: Settings, seed: int | None = None, *, item: int | None = None) -> None:
+        """Read the experiment, one of many if `item` is its number: what is wrong with it is raised by `collect`."""
         self._given, self._settings, self._item = given, overrides, item
         self.cells: list[Cell] = []
         self.error: BaseException | None = None
         self._ended: dict[int, MeasuredRun] = {}
         try:
-            if item is not None and isinstance(given, tuple):
-                self._given, self._settings = _split_pair(given)
             if seed is not None:
                 self._settings = [*split_settings(overrides), ("seeds", [seed])]
-            self.cells = list(read_given(self._given, self._settings, asks_engine=False).make_cells())
+            self.cells = list(read_given(given, self._settings, asks_engine=False).make_cells())
         except InputError as error:
-            self.error = error if isinstance(self._given, tuple) else self._find_error() or error
+            self.error = self._find_error() or error
+
+    @classmethod
+    def read_item(cls, one: Given | tuple[Given, Settings], item: int) -> _Task:
+        """Read an item of `simulate_many`: an experiment, or a tuple of one and its overrides."""
+        if not isinstance(one, tuple):
+            return cls(one, (), item=item)
+        if len(one) == 2:
+            return cls(*one, item=item)
+        task = cls({}, (), item=item)
+        allowed = "a tuple of an experiment and its overrides"
+        task.error = WrongValue(f"a tuple of {len(one)}", allowed, key="experiment")
+        return task
 
     def _find_error(self) -> InputError | None:
         """Return all that is wrong with the experiment, as reading it says."""
@@ -219,13 +222,6 @@ class _Task:
             errors = [one.move(one.file, f"item {self._item}: {one.key}") for one in error.errors]
             return combine_errors(errors)
         return RuntimeError(f"item {self._item}: {error}") if isinstance(error, RuntimeError) else error
-
-
-def _split_pair(given: tuple[Any, ...]) -> tuple[Given, Settings]:
-    """Return experiment and overrides of an item of `simulate_many`. Raises InputError."""
-    if len(given) != 2:
-        raise WrongValue(f"a tuple of {len(given)}", "a tuple of an experiment and its overrides", key="experiment")
-    return given
 
 
 def _carry_out(
