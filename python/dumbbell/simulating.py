@@ -23,7 +23,6 @@ from dumbbell.errors import (
     parse_engine_error,
     quote_value,
 )
-from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.given import Given, read_given
 from dumbbell.experiment.settings import Settings, split_settings
@@ -52,7 +51,8 @@ def simulate(
     """
     check_workers(jobs, None, "simulate")
     task = _Task(experiment, overrides, seed)
-    if task.error is None and len(task.cells) == 1 and not plugins.find_plugins(task.cells[0].groups):
+    # plugins run in processes of their own
+    if task.error is None and len(task.cells) == 1 and '"plugin":' not in task.cells[0].config:
         task.end(0, _simulate_here(task.cells[0]))
     else:
         with closing(_carry_out(iter([task]), jobs, None, ordered=True, ahead=1)) as ended:

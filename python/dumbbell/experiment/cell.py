@@ -56,7 +56,7 @@ class _Text:
         place = bisect.bisect(keys, "seed")
         self._ahead = "".join(["{", *(f"{part}," for part in parts[:place]), '"seed":'])
         self._behind = "".join([*(f",{part}" for part in parts[place:]), "}"])
-        self._seedless = f"{{{','.join(parts)}}}"
+        self._parts = parts
 
     def insert_seed(self, seed: object) -> str:
         """Return the text of the run with a seed."""
@@ -65,7 +65,7 @@ class _Text:
     @cached_property
     def key(self) -> str:
         """Hash of what there is without a seed."""
-        return compute_digest(self._seedless)
+        return compute_digest(f"{{{','.join(self._parts)}}}")
 
 
 @dataclass(frozen=True)

@@ -94,9 +94,14 @@ def list_written_keys(given: dict[str, Any]) -> dict[str, frozenset[str]]:
 
 def has_tcp(run: dict[str, Any]) -> bool:
     """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
-    streams = (one["cc"] for one in run.get("app", ()) if one["cc"] is not None)
-    controls = (cc.get("plugin") for cc in (*(one["cc"] for one in run["flows"]), *streams))
-    return bool(run["web"]) or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
+    if run["web"]:
+        return True
+    for one in (*run["flows"], *run.get("app", ())):
+        if (cc := one["cc"]) is not None:
+            digest = cc.get("plugin")
+            if digest is None or plugins.get_known(digest).kind != "stack":
+                return True
+    return False
 
 
 def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
