@@ -67,6 +67,33 @@ def test_a_table_shrinks_to_what_matters() -> None:
     }
 
 
+def test_the_flows_that_are_judged_stay() -> None:
+    table = {
+        "duration": "1s",
+        "bottleneck": {"rate": "1Mbit", "aqm": "codel"},
+        "flows": [{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms"}],
+        "udp": [{"rate": "500kbit"}],
+    }
+    assert shrink_table(table, lambda _: True, 1)[0]["flows"] == [{"cc": "cubic", "base_rtt": "20ms"}]
+
+
+def test_keys_of_one_parameter_keep_one_value() -> None:
+    flows = [{"cc": "cubic", "base_rtt": "23ms"}, {"cc": "reno", "base_rtt": "23ms"}]
+    table = {"duration": "1s", "bottleneck": {"rate": "1Mbit", "aqm": "codel"}, "flows": flows}
+    tied = [(("flows", 0, "base_rtt"), ("flows", 1, "base_rtt"))]
+    asked = []
+
+    def is_bad(one: dict[str, Any]) -> bool:
+        asked.append([flow["base_rtt"] for flow in one["flows"]])
+        return len(one["flows"]) == 2
+
+    small, _ = shrink_table(table, is_bad, 2, tied=tied)
+    assert [flow["base_rtt"] for flow in small["flows"]] == ["20ms", "20ms"]
+    assert all(len(set(rtts)) == 1 for rtts in asked)
+    assert [flow["base_rtt"] for flow in shrink_table(table, is_bad, 2)[0]["flows"]] == ["20ms", "20ms"]
+    assert any(len(set(rtts)) == 2 for rtts in asked)
+
+
 def test_a_table_that_nothing_makes_smaller_stays() -> None:
     table = {"duration": "1s", "bottleneck": {"rate": "1Mbit"}, "flows": [{"cc": "cubic", "base_rtt": "20ms"}]}
     assert shrink_table(table, lambda _: False)[0] == table

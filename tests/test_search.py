@@ -175,6 +175,14 @@ def test_a_constraint_is_a_comparison_of_amounts() -> None:
         ({"experiment__seeds": [1]}, "experiment.seeds"),
         ({"experiment__duration": "1"}, "experiment.duration.*did you mean"),
         ({"hunt": {"keeep": 1}}, "hunt.keeep.*did you mean keep"),
+        (
+            {"parameters__delay": {"key": "flows[0].count", "choices": [1, 4]}},
+            "column delay of objectives.delay and param",
+        ),
+        (
+            {"parameters__seeds": {"key": "flows[0].count", "choices": [1, 4]}},
+            "column seeds of parameters.seeds and every",
+        ),
         ({"subject": ["flow[0]"]}, "subject"),
     ],
 )

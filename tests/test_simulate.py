@@ -2,8 +2,10 @@
 
 import gc
 import itertools
+import json
 import multiprocessing
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from dumbbell import Results, _native
 from dumbbell.engines.sim import Threads
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.toml_file import read_toml
 from dumbbell.results.store import TABLES
 
@@ -380,6 +382,36 @@ def test_wrong_options_are_refused() -> None:
         dumbbell.simulate_many([], ahead=0)
     with pytest.raises(InputError, match="simulate_many: jobs and cluster"):
         dumbbell.simulate_many([], jobs=1, cluster="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("experiments", "message"),
+    [
+        (5, "simulate_many: experiments is of type int; it must be a list, or a generator, of experiments"),
+        (ONE, "simulate_many: experiments is of type dict"),
+        ([5], "item 0: file is 5; it must be a file name or a path"),
+        ([ONE, (ONE, 7)], 'item 1: overrides is 7; it must be a table, or a list such as ["bottleneck.rate=40Mbit"]'),
+        ([(ONE, [7])], 'overrides[0] is 7 (int); it must be "KEY=VALUE", or a tuple of a key and its value'),
+        ([(ONE, {}, 7)], "item 0: experiment is a tuple of 3; it must be a tuple of an experiment and its overrides"),
+    ],
+)
+def test_what_is_no_experiment_is_refused(experiments: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        list(dumbbell.simulate_many(experiments))
+
+
+def test_the_text_of_a_run_is_that_of_json_whatever_was_read_before() -> None:
+    """Texts of tables are kept by their contents: equal numbers of other types are other contents."""
+    tables = [{"b": 1, "a": [True, 1.0]}, {"b": 1, "a": [1, 1.0]}, {"b": 1, "a": [1.0, 1]}, {"a": [True, 1.0], "b": 1}]
+    texts = [format_canonical({"group": one}) for one in tables * 2]
+    assert (
+        texts[:4] == texts[4:] == [json.dumps({"group": one}, sort_keys=True, separators=(",", ":")) for one in tables]
+    )
+    for seeded in ({"seed": 3, "flows": [], "web": [{"z": None}]}, {"seed": 3, "zeta": 1}, {"alpha": 1, "seed": 3}):
+        cell = Cell("", "", {}, 3, seeded)
+        assert cell.config == json.dumps(seeded, sort_keys=True, separators=(",", ":"))
+        rest = {key: value for key, value in seeded.items() if key != "seed"}
+        assert cell.cell_key == compute_digest(json.dumps(rest, sort_keys=True, separators=(",", ":")))
 
 
 LONG = """\

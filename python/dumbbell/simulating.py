@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import takewhile
 from typing import Literal, overload
@@ -14,8 +14,15 @@ from dumbbell.engines.base import Ended
 from dumbbell.engines.in_flight import LOOK_S, RunsInFlight
 from dumbbell.engines.sim import Simulator
 from dumbbell.engines.sweep import check_workers, open_workers
-from dumbbell.errors import InputError, OutOfRange, combine_errors, escape_line, parse_engine_error, quote_value
-from dumbbell.experiment import plugins
+from dumbbell.errors import (
+    InputError,
+    OutOfRange,
+    WrongValue,
+    combine_errors,
+    escape_line,
+    parse_engine_error,
+    quote_value,
+)
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.given import Given, read_given
 from dumbbell.experiment.settings import Settings, split_settings
@@ -44,7 +51,8 @@ def simulate(
     """
     check_workers(jobs, None, "simulate")
     task = _Task(experiment, overrides, seed)
-    if task.error is None and len(task.cells) == 1 and not plugins.find_plugins(task.cells[0].groups):
+    # plugins run in processes of their own
+    if task.error is None and len(task.cells) == 1 and '"plugin":' not in task.cells[0].config:
         task.end(0, _simulate_here(task.cells[0]))
     else:
         with closing(_carry_out(iter([task]), jobs, None, ordered=True, ahead=1)) as ended:
@@ -96,6 +104,9 @@ def simulate_many(
     and the others go on. Raises KeyboardInterrupt on Ctrl-C.
     """
     check_workers(jobs, cluster, "simulate_many")
+    if isinstance(experiments, str | bytes | Mapping) or not isinstance(experiments, Iterable):
+        found, allowed = f"of type {type(experiments).__name__}", "a list, or a generator, of experiments"
+        raise WrongValue(found, allowed, command="simulate_many", key="experiments")
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
         raise OutOfRange(quote_value(ahead), "a number of experiments, 1 or more", command="simulate_many", key="ahead")
     return _yield_results(experiments, jobs, cluster, ordered, ahead, return_exceptions)
@@ -109,7 +120,7 @@ def _yield_results(
     ahead: int,
     return_exceptions: bool,
 ) -> Iterator[Results | Exception]:
-    tasks = (_Task(*(one if isinstance(one, tuple) else (one, ())), item=item) for item, one in enumerate(experiments))
+    tasks = (_Task.read_item(one, item) for item, one in enumerate(experiments))
     with closing(_carry_out(tasks, jobs, cluster, ordered=ordered, ahead=ahead)) as ended:
         for task in ended:
             try:
@@ -142,7 +153,7 @@ class _Task:
     """An experiment to simulate, and how its runs have ended."""
 
     def __init__(self, given: Given, overrides: Settings, seed: int | None = None, *, item: int | None = None) -> None:
-        """Read the experiment: what is wrong with it is raised by `collect`."""
+        """Read the experiment, one of many if `item` is its number: what is wrong with it is raised by `collect`."""
         self._given, self._settings, self._item = given, overrides, item
         self.cells: list[Cell] = []
         self.error: BaseException | None = None
@@ -153,6 +164,18 @@ class _Task:
             self.cells = list(read_given(given, self._settings, asks_engine=False).make_cells())
         except InputError as error:
             self.error = self._find_error() or error
+
+    @classmethod
+    def read_item(cls, one: Given | tuple[Given, Settings], item: int) -> _Task:
+        """Read an item of `simulate_many`: an experiment, or a tuple of one and its overrides."""
+        if not isinstance(one, tuple):
+            return cls(one, (), item=item)
+        if len(one) == 2:
+            return cls(*one, item=item)
+        task = cls({}, (), item=item)
+        allowed = "a tuple of an experiment and its overrides"
+        task.error = WrongValue(f"a tuple of {len(one)}", allowed, key="experiment")
+        return task
 
     def _find_error(self) -> InputError | None:
         """Return all that is wrong with the experiment, as reading it says."""

@@ -345,6 +345,9 @@ class Agents:
         multiple of the flow's smoothed RTT such as "1rtt" or "0.5rtt". Raises InputError.
         """
         self._wall_s = 0.0
+        if not isinstance(simulations, Sequence):
+            found = f"{quote_value(simulations)} ({type(simulations).__name__})"
+            raise WrongValue(found, "a list of Simulation", command="Agents", key="simulations")
         if not simulations:
             raise WrongValue("no simulation", "one or more", command="Agents", key="simulations")
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):

@@ -1,7 +1,9 @@
 """One run of an experiment: its resolved parameters, its key, and about how much work it is."""
 
+import bisect
 import hashlib
 import json
+import marshal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,9 +17,29 @@ from dumbbell.experiment.net import list_rates
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
+_MOST_KEPT, _LONGEST_KEPT = 4096, 8192  # texts, bytes
+_texts: dict[bytes, str] = {}
+"""Canonical texts of tables and lists, by their contents: most runs of a program differ in one of them."""
+
+
 def format_canonical(groups: dict[str, Any]) -> str:
     """Return parameters as text that is the same for the same parameters."""
-    return _encode(groups)
+    return "{" + ",".join([f'"{key}":{_format_value(groups[key])}' for key in sorted(groups)]) + "}"
+
+
+def _format_value(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
+    content = marshal.dumps(value, 2)  # this version writes equal values alike, and unequal ones unlike
+    text = _texts.get(content)
+    if text is None:
+        text = _encode(value)
+        if len(content) > _LONGEST_KEPT:
+            return text
+        if len(_texts) >= _MOST_KEPT:
+            _texts.clear()
+        _texts[content] = text
+    return text
 
 
 def compute_digest(text: str) -> str:
@@ -29,12 +51,12 @@ class _Text:
     """The canonical text of runs that only their seeds tell apart, made once for all of them."""
 
     def __init__(self, groups: dict[str, Any]) -> None:
-        ahead = {key: value for key, value in groups.items() if key < "seed"}
-        behind = {key: value for key, value in groups.items() if key > "seed"}
-        first, last = format_canonical(ahead)[:-1], format_canonical(behind)[1:]
-        self._ahead = f'{first}{"," * bool(ahead)}"seed":'
-        self._behind = f"{',' * bool(behind)}{last}"
-        self._seedless = f"{first}{',' * bool(ahead and behind)}{last}"
+        keys = sorted(groups.keys() - {"seed"})
+        parts = [f'"{key}":{_format_value(groups[key])}' for key in keys]
+        place = bisect.bisect(keys, "seed")
+        self._ahead = "".join(["{", *(f"{part}," for part in parts[:place]), '"seed":'])
+        self._behind = "".join([*(f",{part}" for part in parts[place:]), "}"])
+        self._parts = parts
 
     def insert_seed(self, seed: object) -> str:
         """Return the text of the run with a seed."""
@@ -43,7 +65,7 @@ class _Text:
     @cached_property
     def key(self) -> str:
         """Hash of what there is without a seed."""
-        return compute_digest(self._seedless)
+        return compute_digest(f"{{{','.join(self._parts)}}}")
 
 
 @dataclass(frozen=True)

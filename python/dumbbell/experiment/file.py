@@ -8,7 +8,7 @@ import random
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,8 +97,16 @@ class Experiment:
             plan: Any = schema.validate(schema.SweepPlan, {"seeds": seeds})
         except InputError as error:
             raise error.move_into(self.file) from None
-        other = dataclasses.replace(self, seeds=tuple(plan.seeds), plan=self.plan | {"seeds": seeds}, given=every)
-        other.__dict__.update(_base=self._base, _resolved=self._resolved, name=self.name)
+        return self._change(
+            seeds=tuple(plan.seeds), plan=self.plan | {"seeds": seeds}, given=every, _resolved=self._resolved
+        )
+
+    def _change(self, **fields: Any) -> "Experiment":
+        """Return the experiment with other fields; its table and its name stay as they are."""
+        changed = {key: value for key, value in self.__dict__.items() if key != "_resolved"}
+        changed |= {"_base": self._base, "name": self.name, **fields}
+        other = object.__new__(Experiment)  # a frozen dataclass sets its fields one by one
+        other.__dict__.update(changed)
         return other
 
     def _set_further(
@@ -108,8 +116,7 @@ class Experiment:
         _refuse_changed_axes(self.matrix, further)
         paths = [path for path, _ in further]
         settings = (*(one for one in self.settings if one[0] not in paths), *further)
-        other = dataclasses.replace(self, settings=settings, given=every)
-        other.__dict__.update(_base=self._base, name=self.name)  # which settings do not change
+        other = self._change(settings=settings, given=every)
         if found := _drop_consequences(list(other.find_faults(overrides=False, asks_engine=asks_engine))):
             raise combine_errors([one if one.file else one.move_into(self.file) for one in found])
         return other
@@ -121,7 +128,7 @@ class Experiment:
     @cached_property
     def name(self) -> str:
         """File name without its ending."""
-        return Path(self.file).stem
+        return _split_file(self.file)[1]
 
     def __len__(self) -> int:
         return self.matrix.size * len(self.seeds)
@@ -249,7 +256,7 @@ class Experiment:
         first, error = self._try_position(origin, asks_engine)
         if error is not None:
             found += error.errors
-        met = self._find_met(first.plain) if first is not None else set()
+        met = self._find_met(first.plain) if first is not None and self.overrides else set()
         tried = {origin}
         for number, axis in enumerate(self.matrix.axes):
             seen: dict[str, int] = {}
@@ -280,7 +287,8 @@ class Experiment:
             return
         unmet = set(range(len(self.overrides)))
         has_tcp, idle = self.matrix.size > CHECKED_AHEAD, None
-        for position in itertools.islice(self.matrix.list_positions(), CHECKED_AHEAD):
+        positions = itertools.islice(self.matrix.list_positions(), CHECKED_AHEAD) if self.matrix.axes else (origin,)
+        for position in positions:
             try:
                 run = self._resolve_and_say(position, seed)
                 if position not in tried:
@@ -307,6 +315,8 @@ class Experiment:
 
     def _sample_axes(self) -> list[Cell]:
         """Return a run of every value of every axis, the other axes at their first."""
+        if not self.matrix.axes:
+            return [self._resolve_and_say((), self.seeds[0]).cell]
         origin = (0,) * len(self.matrix.axes)
         axes = enumerate(self.matrix.axes)
         others = (
@@ -408,9 +418,16 @@ def parse(
     The engine is asked whether it can run the cells, unless the caller is about to run them: not `asks_engine`.
     """
     try:
-        return _parse_into(copy_value(table), file, split_settings(settings), Files(Path(file).parent), asks_engine)
+        return _parse_into(copy_value(table), file, split_settings(settings), Files(_split_file(file)[0]), asks_engine)
     except InputError as error:
         raise error if error.file else error.move_into(file) from None
+
+
+@lru_cache(maxsize=256)
+def _split_file(file: str) -> tuple[Path, str]:
+    """Return the folder of a file, and its name without its ending."""
+    path = Path(file)
+    return path.parent, path.stem
 
 
 def _parse_into(
@@ -510,10 +527,18 @@ def _refuse_changed_axes(matrix: keys.Matrix, settings: list[_Setting]) -> None:
             raise Conflict(f"{keys.format_path(path)} and the matrix", allowed, option="--set")
 
 
+@cache
+def _make_plan() -> schema.SweepPlan:
+    """Return the plan of a file that says nothing of a sweep."""
+    return schema.SweepPlan()
+
+
 def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputError]]:
     """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
     found: list[InputError] = []
     given = {key: table.pop(key) for key in schema.PLAN_KEYS if key in table}
+    if not given:
+        return _make_plan(), []
     matrix = given.get("matrix")
     for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
         if isinstance(value, dict):

@@ -1,6 +1,7 @@
 """Keys such as `flows[*].base_rtt` and the lazy product of their values."""
 
 import copy
+import functools
 import itertools
 import math
 import re
@@ -17,6 +18,7 @@ EVERY = -1  # the step [*]
 SETTING = "setting"  # the key of an axis that names what the other keys of the axis set; no run has it
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_path(text: str) -> Path:
     """Return the steps of a dotted key; InputError if it is none."""
     steps: list[str | int] = []

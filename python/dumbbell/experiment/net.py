@@ -57,8 +57,11 @@ ROUTES = (
 def list_hops(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the hops of a canonical run, or of what is given of one, each with its place: bottleneck, hop, reverse."""
     found = [("bottleneck", run["bottleneck"])]
-    found += [(f"hop[{number}]", hop) for number, hop in enumerate(run.get("hop", []))]
-    return [*found, ("reverse", run["reverse"])] if run.get("reverse") is not None else found
+    if hops := run.get("hop"):
+        found += [(f"hop[{number}]", hop) for number, hop in enumerate(hops)]
+    if (reverse := run.get("reverse")) is not None:
+        found.append(("reverse", reverse))
+    return found
 
 
 def list_rates(hop: dict[str, Any]) -> list[int]:
@@ -187,7 +190,7 @@ def remove_net(run: dict[str, Any], senders: Sequence[str]) -> None:
     later += [(run["udp"] + run["flows"], _HOSTS)]
     later += [(run["udp"], _ECHO), (run["udp"], _ON_OFF), (run["flows"], _OWN_HOST)]
     for tables, added in later:
-        if tables and all(one[key] == default for one in tables for key, default in added.items()):
+        if tables and all(added.items() <= one.items() for one in tables):
             for one in tables:
                 for key in added:
                     del one[key]

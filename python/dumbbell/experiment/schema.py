@@ -71,6 +71,8 @@ MAX_FLOWS = 1_000_000
 _MOST_CHECKED = 4096  # tables that are known to be right
 _checked: dict[tuple[str, bytes], tuple[dict[str, Any], dict[str, Any]]] = {}
 """Tables that name no file and are known to be right, canonical: with every key, and with those given."""
+_VALUES = frozenset((str, int, float, bool, type(None), dict))
+"""Types of values of a model that are no models; to ask whether they are takes longer."""
 DAY = 86_400 * 10**9
 
 
@@ -682,7 +684,7 @@ def _make_table(value: Any, *, only_given: bool = False) -> Any:
     if isinstance(value, Section):
         given = value.model_fields_set if only_given else value.__dict__
         return {
-            key: _make_table(one, only_given=only_given) if isinstance(one, Section | list) else one
+            key: one if type(one) in _VALUES else _make_table(one, only_given=only_given)
             for key, one in value.__dict__.items()
             if key in given
         }
@@ -693,7 +695,11 @@ def _make_table(value: Any, *, only_given: bool = False) -> Any:
 
 def _copy_table(table: dict[str, Any]) -> dict[str, Any]:
     """Return a copy in which a run can set what it does set later: keys, and those that profile and version fill."""
-    return table | {key: dict(table[key]) for key in KINDS if table.get(key) is not None}
+    copied = table.copy()
+    for key in KINDS:
+        if (algorithm := copied.get(key)) is not None:
+            copied[key] = algorithm.copy()
+    return copied
 
 
 def _apply_profile(run: dict[str, Any], given: dict[str, Any]) -> None:
@@ -723,6 +729,8 @@ def _apply_version(config: dict[str, Any], given: dict[str, Any], algorithms: di
 
 def _fill(config: dict[str, Any], given: dict[str, Any], values: dict[str, Any], *, named: bool) -> None:
     """Set the `values` that are not given; if whatever sets them is `named`, they are given too."""
+    if not values:
+        return
     missing = {key: value for key, value in values.items() if key not in given}
     config |= missing
     if named:

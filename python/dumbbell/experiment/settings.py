@@ -3,12 +3,13 @@
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from dumbbell.errors import WrongValue, quote_value
 
+_PLAIN = frozenset((str, int, float, bool))
 _BARE = re.compile("[A-Za-z0-9_-]+")
 
 
@@ -34,12 +35,14 @@ def copy_value(value: Any, key: str = "") -> Any:
 
     Of Python's other types, paths and bytes are text, tuples and arrays lists, numbers of numpy numbers.
     """
-    if type(value) in (str, int, float, bool):
+    if type(value) in _PLAIN:
         return value
     match value:
         case dict():
             return {
-                _check_key(inner, key): copy_value(held, f"{key}.{inner}".removeprefix("."))
+                _check_key(inner, key): held
+                if type(held) in _PLAIN
+                else copy_value(held, f"{key}.{inner}".removeprefix("."))
                 for inner, held in value.items()
             }
         case list() | tuple():
@@ -93,8 +96,17 @@ def split_settings(settings: Settings) -> list[tuple[str, Any]]:
     """Return keys and values of settings, given as a table, as `KEY=VALUE` or one by one."""
     if isinstance(settings, Mapping):
         return [(_check_key(key, "overrides"), copy_value(value)) for key, value in settings.items()]
-    if isinstance(settings, str):
+    if isinstance(settings, str) or not isinstance(settings, Iterable | None):
         raise WrongValue(
             quote_value(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]', key="overrides"
         )
-    return [one if isinstance(one, tuple) else parse_setting(one) for one in settings or []]
+    return [_split_setting(one, number) for number, one in enumerate(settings or ())]
+
+
+def _split_setting(one: Any, number: int) -> tuple[str, Any]:
+    if isinstance(one, str):
+        return parse_setting(one)
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str):
+        return one
+    allowed = '"KEY=VALUE", or a tuple of a key and its value'
+    raise WrongValue(f"{quote_value(one)} ({type(one).__name__})", allowed, key=f"overrides[{number}]")

@@ -3,6 +3,7 @@
 import math
 import re
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -38,8 +39,15 @@ def parse(kind: str, value: Any, usual: str | None = None) -> int:
     """
     if type(value) is int and value == 0:
         return 0
+    if isinstance(value, str):
+        return _parse_text(kind, value, usual)
+    raise WrongValue(quote_value(value), _EXAMPLES[kind], nearest=_suggest_unit(kind, value, usual or _USUAL[kind]))
+
+
+@lru_cache(maxsize=4096)
+def _parse_text(kind: str, value: str, usual: str | None) -> int:
     units = UNITS[kind]
-    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    match = _QUANTITY.fullmatch(value)
     if match is None:
         raise WrongValue(quote_value(value), _EXAMPLES[kind], nearest=_suggest_unit(kind, value, usual or _USUAL[kind]))
     number, word, per_second = match.groups()

@@ -94,9 +94,14 @@ def list_written_keys(given: dict[str, Any]) -> dict[str, frozenset[str]]:
 
 def has_tcp(run: dict[str, Any]) -> bool:
     """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
-    streams = (one["cc"] for one in run.get("app", ()) if one["cc"] is not None)
-    controls = (cc.get("plugin") for cc in (*(one["cc"] for one in run["flows"]), *streams))
-    return bool(run["web"]) or any(digest is None or plugins.get_known(digest).kind != "stack" for digest in controls)
+    if run["web"]:
+        return True
+    for one in (*run["flows"], *run.get("app", ())):
+        if (cc := one["cc"]) is not None:
+            digest = cc.get("plugin")
+            if digest is None or plugins.get_known(digest).kind != "stack":
+                return True
+    return False
 
 
 def find_unused_tcp_key(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
@@ -162,7 +167,8 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
         if isinstance(hop["rate_changes"], list):  # of a cycle, `settle_rate_changes` looks at the times
             for number, change in enumerate(hop["rate_changes"]):
                 yield f"{place}.rate_changes[{number}].at", change["at"]
-        yield from _list_stages(place, hop, ("path", "behind"))
+        if hop.get("path") or hop.get("behind"):
+            yield from _list_stages(place, hop, ("path", "behind"))
     for kind in ("flows", "web", "udp", "app"):
         for number, one in enumerate(run.get(kind, ())):
             place = f"{kind}[{number}]"
@@ -170,7 +176,8 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
             for key in ("app_rate_from", "app_pause", "app_resume"):
                 if one.get(key) is not None:
                     yield f"{place}.{key}", one[key]
-            yield from _list_stages(place, one, ("path", "ack_path"))
+            if one.get("path") or one.get("ack_path"):
+                yield from _list_stages(place, one, ("path", "ack_path"))
 
 
 def list_latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dumbbell.searching.objective import Objective
 
 MEASURED, OUTSIDE, REFUSED, FAILED, WITHOUT_VALUE = "measured", "outside", "refused", "failed", "without a value"
+CANDIDATE_COLUMNS = ("candidate", "state", "reason", "seeds", "is_front", "settings")
+"""Columns that every candidate has, in addition to its parameters and objectives."""
 STATES = {
     MEASURED: "its runs were measured",
     OUTSIDE: "it misses a constraint, and was not run",

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dumbbell.results.tables import align_table
+from dumbbell.searching.candidate import CANDIDATE_COLUMNS
 from dumbbell.searching.ledger import read_search
 from dumbbell.words import format_count, format_measured, join_words
 
 if TYPE_CHECKING:
     from dumbbell.scratch import Scratch
-
-_PLACES = ("candidate", "state", "reason", "seeds", "is_front")
 
 
 class SearchFindings:
@@ -79,7 +78,7 @@ class SearchFindings:
         own = pl.DataFrame(
             {name: pl.Series([one.get(name) for one in values], strict=False) for name in self.parameters}
         )
-        rows = self._candidates.select(*_PLACES).hstack(own)
+        rows = self._candidates.select(CANDIDATE_COLUMNS[:-1]).hstack(own)
         for name in self.objectives:
             of = self._scores.filter(pl.col("objective") == name)
             columns = of.select("candidate", pl.col("value").alias(name), pl.col("low", "high").name.prefix(f"{name}_"))

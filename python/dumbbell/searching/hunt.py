@@ -132,7 +132,8 @@ def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hun
         return value is not None and objective.sign_value(value) <= objective.sign_value(limit)
 
     keep_flows = max((index + 1 for index in _list_subjects(plan)), default=0)
-    smaller, tried = shrink_table(table, is_bad, keep_flows, hunt.least_s)
+    tied = [parameter.paths for parameter in plan.parameters if len(parameter.paths) > 1]
+    smaller, tried = shrink_table(table, is_bad, keep_flows, hunt.least_s, tied)
     value = measure_table(alone, smaller, hunt.seeds)
     assert value is not None
     return KeptFind(objective, one, smaller, value, original, median, limit, tried, hunt.seeds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from dumbbell.experiment.matrix import parse_path
 from dumbbell.experiment.settings import Settings, copy_value, show_setting
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 from dumbbell.experiment.toml_file import read_toml
+from dumbbell.searching.candidate import CANDIDATE_COLUMNS
 from dumbbell.searching.constraint import SearchConstraint, parse_constraint
 from dumbbell.searching.objective import Objective, read_objectives
 from dumbbell.searching.sampler import KINDS, choose_sampler
@@ -124,6 +125,7 @@ def _read_search(table: dict[str, Any], file: str, settings: Settings) -> Search
     for parameter in parameters:
         _check_parameter(experiment, parameter)
     objectives = read_objectives(top["objectives"], folder)
+    _refuse_shared_names(parameters, objectives)
     numbers = [one.name for one in parameters if one.is_number]
     constraints = check_kind("constraints", top.get("constraints", []), list, "a list of comparisons")
     budget = _read_whole("budget", top["budget"], 1, _MOST_BUDGET)
@@ -200,6 +202,17 @@ def _check_subject(key: str, text: Any) -> None:
         raise error.move("", key) from None
     if len(path) != 2 or path[0] != "flows" or not isinstance(path[1], int) or path[1] < 0:
         raise WrongValue(quote_value(text), allowed, key=key)
+
+
+def _refuse_shared_names(parameters: Sequence[SearchParameter], objectives: Sequence[Objective]) -> None:
+    """Raise InputError if two columns of the table of candidates have one name."""
+    columns = [(f"parameters.{one.name}", one.column) for one in parameters]
+    columns += [(f"objectives.{one.name}", f"{one.name}{end}") for one in objectives for end in ("", "_low", "_high")]
+    owners = dict.fromkeys(CANDIDATE_COLUMNS, "every search")
+    for key, column in columns:
+        if owner := owners.get(column):
+            raise Conflict(f"column {column} of {key} and {owner}", "another name", key=key)
+        owners[column] = key
 
 
 def _read_whole(key: str, value: Any, least: int, most: int) -> int:

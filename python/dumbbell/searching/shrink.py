@@ -23,12 +23,16 @@ Table = dict[str, Any]
 
 
 def shrink_table(
-    table: Table, is_bad: Callable[[Table], bool], keep_flows: int = 0, least_s: float = 1.0
+    table: Table,
+    is_bad: Callable[[Table], bool],
+    keep_flows: int = 0,
+    least_s: float = 1.0,
+    tied: Sequence[Sequence[Path]] = (),
 ) -> tuple[Table, int]:
     """Return the smallest table found that `is_bad`, and how many were tried.
 
-    The first `keep_flows` tables of flows stay, and no run is shorter than `least_s`. `is_bad`
-    is asked about tables that an experiment file may have alone.
+    The first `keep_flows` tables of flows stay, and no run is shorter than `least_s`. Keys that are `tied` keep one
+    value. `is_bad` is asked about tables that an experiment file may have alone.
     """
     tried = 0
 
@@ -43,7 +47,11 @@ def shrink_table(
 
     while tried < MOST_TRIALS:
         found = next(
-            (one for one in _list_changes(table, keep_flows, least_s) if tried < MOST_TRIALS and is_still_bad(one)),
+            (
+                one
+                for one in _list_changes(table, keep_flows, least_s, tied)
+                if tried < MOST_TRIALS and is_still_bad(one)
+            ),
             None,
         )
         if found is None:
@@ -52,18 +60,26 @@ def shrink_table(
     return table, tried
 
 
-def _list_changes(table: Table, keep_flows: int, least_s: float) -> Iterator[Table]:
+def _list_changes(
+    table: Table, keep_flows: int, least_s: float, tied: Sequence[Sequence[Path]] = ()
+) -> Iterator[Table]:
     """Yield tables that are smaller by one change, those first that save most."""
     yield from _shorten(table, least_s)
-    kept = [("flows", number) for number in range(keep_flows)]
+    kept: list[Path] = [("flows", number) for number in range(keep_flows)]
+    if keep_flows:
+        kept.append(("flows",))
     for path, _ in _list_places(table):
         if path not in kept and path[-1] not in _KEPT:
             yield _remove(table, path)
-    for path, value in _list_places(table):
+    places = dict(_list_places(table))
+    for path, value in places.items():
+        together = next((group for group in tied if path in group), (path,))
         fewer = (1, value // 2) if path[-1] == "count" and isinstance(value, int) and value > 1 else ()
         for simpler in (*dict.fromkeys(fewer), *_list_simpler(value)):
             changed = copy.deepcopy(table)
-            _find_holder(changed, path)[path[-1]] = simpler
+            for one in together:
+                if one in places:
+                    _find_holder(changed, one)[one[-1]] = simpler
             yield changed
 
 

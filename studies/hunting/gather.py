@@ -1,0 +1,182 @@
+"""The hunts of this study: networks in which a congestion control behaves badly, made small.
+
+python -m studies.hunting.gather [FOLDER] [--only CRITERION-CONTROL ...]
+
+Carries out each search in studies/hunting/searches for each control, or continues it, with a results file for each in
+FOLDER, and makes the worst candidate small. Writes searches/hunts.csv, with the networks, and the experiments
+found.toml and found-reverse.toml, whose cells are these networks. `dumbbell study run hunting` runs them with seeds
+and starts that no hunt has seen. With --only, nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.experiment import parse, units
+from dumbbell.experiment.settings import format_toml
+from dumbbell.experiment.toml_file import read_toml
+from dumbbell.searching.candidate import FAILED, MEASURED, REFUSED
+from dumbbell.searching.hunt import KeptFind, shrink_worst
+from dumbbell.searching.search_file import load_search
+from dumbbell.searching.search_run import SearchState, carry_out_search
+
+HERE = Path(__file__).parent
+CONTROLS = ("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prague", "ledbat", "ledbat-pp")
+CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
+SUBJECTS = {"equal": 2}
+"""How many tables of flows get the control, where it is not the first alone."""
+SCALABLE = ("dctcp", "prague")
+"""Controls that need marks: use-ecn is for them."""
+ON_LINUX = ("reno", "cubic", "bbr1", "dctcp")
+SEEDS = {"found": [101, 102, 103, 104, 105], "both": [101, 102, 103]}
+LATE_NS = 100_000_000  # by which starts are drawn later, so that a find is no accident of its phases
+_KEYS = ("duration", "record.from", "bottleneck", "flows", "udp", "hosts")
+
+
+@dataclass(frozen=True)
+class HuntRecord:
+    """A hunt: how many candidates it measured, the values of these, and the network that it found."""
+
+    criterion: str
+    control: str
+    measured: int
+    refused: int
+    failed: int
+    median: float
+    worst: float
+    value: float
+    limit: float
+    tried: int
+    candidate: int
+    table: dict[str, Any]
+
+
+def list_hunts() -> list[tuple[str, str]]:
+    """Return criteria and controls that are hunted."""
+    every = [(criterion, control) for criterion in CRITERIA for control in CONTROLS]
+    return [(criterion, control) for criterion, control in every if criterion != "use-ecn" or control in SCALABLE]
+
+
+def list_settings(criterion: str, control: str) -> list[str]:
+    """Return the settings of a search that give it the control."""
+    return [f"flows[{number}].cc={control}" for number in range(SUBJECTS.get(criterion, 1))]
+
+
+def carry_out_hunt(criterion: str, control: str, folder: Path) -> HuntRecord:
+    """Carry out a hunt, or return what it found before."""
+    path = folder / f"{criterion}-{control}.json"
+    if path.exists():
+        return HuntRecord(**json.loads(path.read_text()))
+    plan = load_search(HERE / "searches" / f"{criterion}.toml", list_settings(criterion, control))
+    state = carry_out_search(plan, path.with_suffix(".duckdb"), jobs=1)
+    (find,) = shrink_worst(state)
+    record = _record_hunt(criterion, control, state, find)
+    path.write_text(json.dumps(asdict(record)))
+    return record
+
+
+def _record_hunt(criterion: str, control: str, state: SearchState, find: KeptFind) -> HuntRecord:
+    states = [one.state for one in state.candidates]
+    signed = [one.merge_seeds(state.plan.objectives, state.plan.seeds.first)[0] for one in state.measured]
+    return HuntRecord(
+        criterion,
+        control,
+        measured=states.count(MEASURED),
+        refused=states.count(REFUSED),
+        failed=states.count(FAILED),
+        median=float(np.median([find.objective.sign_value(one) for one in signed])),
+        worst=find.objective.sign_value(min(signed)),
+        value=find.value,
+        limit=find.limit,
+        tried=find.tried,
+        candidate=find.candidate.number,
+        table=find.table,
+    )
+
+
+def make_cell(table: dict[str, Any], *, control: str = "", subjects: int = 1) -> dict[str, Any]:
+    """Return the keys of an experiment that make a network, with drawn starts, and with another control if asked."""
+    flows = copy.deepcopy(table["flows"])
+    for number, flow in enumerate(flows):
+        start = units.parse("time", flow.get("start", 0))
+        flow["start"] = {"uniform": [units.show("time", start), units.show("time", start + LATE_NS)]}
+        if control and number < subjects:
+            flow["cc"] = control
+    kept = {"duration": table["duration"], "record.from": table.get("record", {}).get("from", "0s"), "flows": flows}
+    given = {key: table[key] for key in ("bottleneck", "reverse") if key in table}
+    return kept | given | {"udp": table.get("udp", []), "hosts": table.get("hosts", {})}
+
+
+def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]) -> None:
+    """Write the experiments of cells with and without a queue for acknowledgements, which no matrix can leave out."""
+    for reverse in (False, True):
+        chosen = {setting: cell for setting, cell in cells.items() if ("reverse" in cell) is reverse}
+        keys = (*_KEYS, "reverse") if reverse else _KEYS
+        first = next(iter(chosen.values()))
+        lines = [
+            f"# {question}{' Acknowledgements pass a queue.' if reverse else ''} studies.hunting.gather wrote this.",
+            f'title = "Networks that hunts found{", with a queue for acknowledgements" if reverse else ""}"',
+            f"seeds = {SEEDS[name]}",
+            'duration = "20s"',
+            "record = { series = false }",
+            *(f"{key} = {format_toml(first[key])}" for key in ("bottleneck", "flows", *(("reverse",) * reverse))),
+            "",
+            "[matrix]",
+            f'"setting, {", ".join(keys)}" = [',
+            *(f"    {format_toml([setting, *(cell[key] for key in keys)])}," for setting, cell in chosen.items()),
+            "]",
+        ]
+        path = HERE / "experiments" / f"{name}{'-reverse' if reverse else ''}.toml"
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        parse(read_toml(path), str(path))
+
+
+def write_finds(records: list[HuntRecord]) -> None:
+    """Write what the hunts found."""
+    rows = [asdict(one) | {"table": format_toml(one.table)} for one in records]
+    numbers = pl.col("median", "worst", "value", "limit").round_sig_figs(6)
+    pl.DataFrame(rows).with_columns(numbers).write_csv(HERE / "searches" / "hunts.csv")
+    found, both = {}, {}
+    for one in records:
+        subjects = SUBJECTS.get(one.criterion, 1)
+        setting = f"{one.criterion}, {one.control}"
+        found[setting] = make_cell(one.table)
+        if one.control != "cubic":
+            found[f"{setting}, CUBIC instead"] = make_cell(one.table, control="cubic", subjects=subjects)
+        if one.control in ON_LINUX and one.criterion != "short" and "profile" not in one.table.get("hosts", {}):
+            both[setting] = make_cell(one.table)
+    write_experiments("found", "How bad is it in the networks that the hunts found?", found)
+    write_experiments("both", "Is Linux as bad in these networks?", both)
+
+
+def main() -> None:
+    """Hunt, and write what was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("hunts"), help="where results of hunts are kept")
+    parser.add_argument("--only", nargs="+", default=[], metavar="HUNT", help="hunts such as use-cubic")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    records = []
+    for criterion, control in list_hunts():
+        if options.only and f"{criterion}-{control}" not in options.only:
+            continue
+        one = carry_out_hunt(criterion, control, options.folder)
+        print(f"{criterion}-{control}: median {one.median:.4g}, worst {one.worst:.4g}, small {one.value:.4g}")
+        print(
+            f"  {one.measured} measured, {one.failed} failed, {one.tried} tried: {format_toml(one.table)}", flush=True
+        )
+        records.append(one)
+    if not options.only:
+        write_finds(records)
+
+
+if __name__ == "__main__":
+    main()

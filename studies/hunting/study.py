@@ -1,0 +1,360 @@
+"""Hunts: the worst small networks found for each congestion control, a known bug found again, and Linux beside them."""
+
+import json
+import tomllib
+from typing import Any
+
+import polars as pl
+
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Sweep,
+    align_table,
+    describe_runs,
+    figures,
+    list_durations,
+    order_names,
+    shipped,
+)
+
+QUESTION = "In which small networks do congestion controls behave worst, and does Linux do the same there?"
+RUNS = (
+    Sweep("found.duckdb", ("found", "found-reverse", "both", "both-reverse")),
+    Sweep("hystart.duckdb", ("hystart",)),
+    Sweep("stretch.duckdb", ("stretch",)),
+    Sweep("policer.duckdb", ("policer",)),
+    Sweep("policer-linux.duckdb", ("policer",), ('flows[0].cc=["bbr1", "cubic"]',), engine="linux"),
+    Sweep("both-linux.duckdb", ("both", "both-reverse"), engine="linux"),
+)
+CONTROLS = {
+    "reno": "Reno",
+    "cubic": "CUBIC",
+    "bbr1": "BBRv1",
+    "bbr2": "BBRv2",
+    "bbr3": "BBRv3",
+    "bbr-draft": "the draft's BBR",
+    "dctcp": "DCTCP",
+    "prague": "Prague",
+    "ledbat": "LEDBAT",
+    "ledbat-pp": "LEDBAT++",
+}
+CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
+MORE_IS_WORSE = ("harm", "queue", "loss", "short")
+MEASURES = {
+    "start": "utilisation",
+    "use": "utilisation",
+    "use-ecn": "utilisation",
+    "equal": "smaller goodput over an equal part",
+    "harm": "share next to CUBIC",
+    "queue": "median time in queue, ms",
+    "loss": "share of dropped packets",
+    "short": "completion beyond slow start, s",
+}
+INSTEAD = "CUBIC instead"
+
+
+def name_control(name: str) -> str:
+    """Return a control in words."""
+    return CONTROLS.get(name, name)
+
+
+# evidence
+
+
+def read_hunts() -> pl.DataFrame:
+    """Return the hunts: how many candidates, their values, and the networks that they found."""
+    return pl.read_csv(shipped.list_studies()["hunting"] / "searches" / "hunts.csv")
+
+
+def collect_values(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of a network that was found: criterion, control, whether CUBIC stands in, seed, value."""
+    keys = {"rate": "bottleneck.rate", "duration": "duration"}
+    runs = (
+        results.tidy("runs", keys)
+        .join(
+            results.runs.select(
+                "key", setting=pl.Series([json.loads(one).get("setting", "") for one in results.runs["matrix"]])
+            ),
+            on="key",
+        )
+        .filter(pl.col("setting") != "")
+    )
+    flows = results.frame("flows").filter(pl.col("cc") != "udp")
+    of_runs = {key[0]: part.sort("flow") for key, part in flows.group_by("key")}
+    rows = []
+    for run in runs.iter_rows(named=True):
+        words = run["setting"].split(", ")
+        value = measure_run(words[0], run, of_runs[run["key"]])
+        rows.append((run["experiment"], words[0], words[1], INSTEAD in words, engine, run["seed"], value))
+    names = ("experiment", "criterion", "control", "instead", "engine", "seed", "value")
+    return pl.DataFrame(rows, schema=names, orient="row").sort(*names[:-1])
+
+
+def measure_run(criterion: str, run: dict[str, Any], flows: pl.DataFrame) -> float:
+    """Return the value of a run by a criterion, as the search file of the criterion measures it."""
+    goodput = flows["goodput_mbit"].to_list()
+    match criterion:
+        case "start" | "use" | "use-ecn":
+            return float(run["utilisation"])
+        case "equal":
+            return min(goodput) / (sum(goodput) / len(goodput))
+        case "harm":
+            own = sum(goodput[:-1]) / (len(goodput) - 1)
+            return own / (own + goodput[-1])
+        case "queue":
+            return float(run["sojourn_p50_ms"])
+        case "loss":
+            return float(run["drop_share"])
+    flow = flows.row(0, named=True)
+    segments = flow["sent"] - flow["retransmissions"]
+    rounds = 2 + (segments // 10 + 1).bit_length() - 1
+    ideal = flow["base_rtt_ms"] / 1e3 * rounds + segments * 0.012112 / run["rate"]
+    done = flow["completion_s"]
+    return float((run["duration"] if done is None or done != done else done) - ideal)
+
+
+def collect_starts(results: Results) -> pl.DataFrame:
+    """Return one row per run of one CUBIC flow: kernel, pacing, utilisation, and when and why slow start ended."""
+    rows = results.tidy("runs", {"kernel": "hosts.profile", "pacing": "hosts.pacing"})
+    ends = results.frame("flows").select("key", end="slow_start_exit_s", cause="slow_start_exit")
+    return (
+        rows.join(ends, on="key")
+        .select("kernel", "pacing", "seed", "end", "cause", use="utilisation")
+        .sort("kernel", "pacing", "seed")
+    )
+
+
+def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run with a burst of UDP: control, end of the burst in s, and utilisation after it."""
+    rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
+    chosen = rows.filter(pl.col("experiment").str.starts_with("policer"))
+    return chosen.select(pl.col("cc").replace(CONTROLS), "stop", "seed", use="utilisation", engine=pl.lit(engine)).sort(
+        "cc", "stop", "seed"
+    )
+
+
+def collect_goodput(results: Results, engine: str) -> pl.DataFrame:
+    """Return the goodput of BBRv1 over time, s, as means over seeds, with the burst that ends at 10 s."""
+    rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
+    chosen = rows.filter(pl.col("experiment").str.starts_with("policer"), cc="bbr1").select("key", "stop", "seed")
+    series = results.frame("series").filter(flow=0).join(chosen, on="key")
+    means = series.group_by("stop", "time_s").agg(
+        goodput=pl.col("goodput_mbit").mean(), seeds=pl.col("seed").n_unique()
+    )
+    return means.select("stop", "time_s", "goodput", "seeds", engine=pl.lit(engine)).sort("stop", "time_s")
+
+
+def collect_acks(results: Results) -> pl.DataFrame:
+    """Return one row per run of one flow whose acknowledgements pass a thin queue: kernel, control, utilisation."""
+    rows = results.tidy("runs", {"kernel": "hosts.profile", "cc": "flows[0].cc.name"})
+    return rows.select("kernel", pl.col("cc").replace(CONTROLS), "seed", use="utilisation").sort("kernel", "cc", "seed")
+
+
+def make_evidence(
+    found: Results, starts: Results, acks: Results, bursts: Results, bursts_linux: Results, linux: Results
+) -> dict[str, Any]:
+    """Return what the page rests on."""
+    return {
+        "hunts": read_hunts(),
+        "values": pl.concat([collect_values(found, "simulator"), collect_values(linux, "Linux")]),
+        "starts": collect_starts(starts),
+        "acks": collect_acks(acks),
+        "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
+        "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
+    }
+
+
+# facts
+
+
+def summarise_hunts(found: Evidence) -> pl.DataFrame:
+    """Return one row per hunt: its values, and means and ranges of its network with other seeds.
+
+    `is_bad` says whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its place.
+    """
+    values = found["values"].filter(pl.col("experiment").str.starts_with("found"))
+    by = ["criterion", "control"]
+    own = (
+        values.filter(~pl.col("instead"))
+        .group_by(by)
+        .agg(again=pl.col("value").mean(), low=pl.col("value").min(), high=pl.col("value").max())
+    )
+    cubic = values.filter("instead").group_by(by).agg(instead=pl.col("value").mean())
+    both = found["hunts"].join(own, on=by).join(cubic, on=by, how="left")
+    more = pl.col("criterion").is_in(MORE_IS_WORSE)
+    is_bad = pl.when(more).then(pl.col("again") >= pl.col("limit")).otherwise(pl.col("again") <= pl.col("limit"))
+    order = order_names("criterion", CRITERIA), order_names("control", CONTROLS)
+    return both.with_columns(is_bad=is_bad).sort(*order)
+
+
+def compare_engines(found: Evidence) -> pl.DataFrame:
+    """Return one row per network that ran on both engines: means and ranges over seeds, and their difference.
+
+    `apart` says that the ranges do not overlap.
+    """
+    values = found["values"].filter(pl.col("experiment").str.starts_with("both"))
+    by = ["criterion", "control"]
+    value = pl.col("value")
+    means = values.group_by(*by, "engine").agg(mean=value.mean(), low=value.min(), high=value.max(), n=pl.len())
+    sim, linux = (means.filter(engine=name).drop("engine") for name in ("simulator", "Linux"))
+    both = sim.join(linux, on=by, suffix="_linux")
+    apart = (pl.col("low") > pl.col("high_linux")) | (pl.col("low_linux") > pl.col("high"))
+    order = order_names("criterion", CRITERIA), order_names("control", CONTROLS)
+    return both.with_columns(ratio=pl.col("mean_linux") / pl.col("mean"), apart=apart).sort(*order)
+
+
+def average_bursts(found: Evidence) -> pl.DataFrame:
+    """Return means, smallest and largest utilisation after a burst, by engine, control and end of the burst."""
+    use = pl.col("use")
+    return (
+        found["bursts"]
+        .group_by("engine", "cc", "stop")
+        .agg(mean=use.mean(), low=use.min(), high=use.max(), n=pl.len())
+        .sort("engine", "cc", "stop")
+    )
+
+
+def make_facts(found: Evidence) -> dict[str, Any]:
+    """Return what the template asks for in addition to the tables."""
+    hunts = summarise_hunts(found)
+    return {
+        "found": Rows("found", hunts),
+        "engines": Rows("engines", compare_engines(found)),
+        "bursts": Rows("bursts", average_bursts(found)),
+        "starts": Rows("starts", found["starts"]),
+        "acks": Rows("acks", found["acks"]),
+    }
+
+
+# tables
+
+
+def describe_network(text: str) -> str:
+    """Return a network in few words, from the table that makes it."""
+    table = tomllib.loads(f"value = {text}")["value"]
+    parts = [_describe_hop(table["bottleneck"])]
+    for flow in table["flows"]:
+        words = [f"{flow['count']} flows" if flow.get("count", 1) > 1 else "", flow["base_rtt"]]
+        words += [f"from {flow['start']}" if "start" in flow else "", flow.get("size", "")]
+        stages = [_describe_stage(one) for key in ("path", "ack_path") for one in flow.get(key, [])]
+        cc = flow["cc"] if isinstance(flow["cc"], str) else flow["cc"]["name"]
+        parts.append(" ".join([name_control(cc), *filter(None, words), *stages]))
+    if "reverse" in table:
+        parts.append(f"acknowledgements over {_describe_hop(table['reverse'])}")
+    for udp in table.get("udp", []):
+        times = [f"{word} {udp[key]}" for key, word in (("start", "from"), ("stop", "to")) if key in udp]
+        parts.append(" ".join([f"UDP of {udp['rate']}", *times]))
+    hosts = table.get("hosts", {})
+    parts += [
+        "ECN" if key == "ecn" else f"{value} {key}" if key != "profile" else str(value)
+        for key, value in hosts.items()
+        if value is not False
+    ]
+    return "; ".join(parts)
+
+
+def _describe_hop(hop: dict[str, Any]) -> str:
+    aqm = hop["aqm"] if isinstance(hop["aqm"], str) else " ".join(map(str, hop["aqm"].values()))
+    later = [f"{one['rate']} from {one['at']}" for one in hop.get("rate_changes", [])]
+    return " ".join([hop.get("rate", "10Mbit"), aqm, hop.get("buffer", ""), *later]).replace("  ", " ").strip()
+
+
+def _describe_stage(stage: Any) -> str:
+    if isinstance(stage, str):
+        return f"{stage} of 1ms" if stage == "jitter" else stage
+    return " ".join(str(value) for value in stage.values())
+
+
+def format_finds(found: Evidence, criterion: str) -> str:
+    """Return the networks that the hunts of a criterion found."""
+    rows = [
+        [
+            name_control(row["control"]),
+            describe_network(row["table"]),
+            f"{row['median']:.3g}",
+            f"{row['value']:.3g}",
+            f"{row['again']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
+            "-" if row["instead"] is None else f"{row['instead']:.3g}",
+        ]
+        for row in summarise_hunts(found).filter(criterion=criterion).iter_rows(named=True)
+    ]
+    header = ["control", "small network", "median candidate", "small network, seeds of the hunt"]
+    header += ["other seeds and starts (range)", "CUBIC instead"]
+    return align_table(header, rows, words=(0, 1, 4))
+
+
+def format_engines(found: Evidence) -> str:
+    """Return the networks that ran on both engines."""
+    rows = [
+        [
+            MEASURES[row["criterion"]],
+            name_control(row["control"]),
+            f"{row['mean']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
+            f"{row['mean_linux']:.3g} ({row['low_linux']:.3g} to {row['high_linux']:.3g})",
+            "yes" if row["apart"] else "",
+        ]
+        for row in compare_engines(found).iter_rows(named=True)
+    ]
+    return align_table(["measure", "control", "simulator", "Linux", "ranges apart"], rows, words=(0, 1, 2, 3, 4))
+
+
+def format_bursts(found: Evidence) -> str:
+    """Return utilisation after a burst of UDP on both engines."""
+    rows = [
+        [row["cc"], f"{row['stop']:g}", row["engine"], f"{row['mean']:.3f}", f"{row['low']:.3f}", f"{row['high']:.3f}"]
+        for row in average_bursts(found).sort("cc", "stop", "engine").iter_rows(named=True)
+    ]
+    header = ["control", "end of the burst, s", "engine", "utilisation, mean", "smallest", "largest"]
+    return align_table(header, rows, words=(0, 2))
+
+
+def format_starts(found: Evidence) -> str:
+    """Return the ends of slow start and utilisation, by kernel and pacing."""
+    means = (
+        found["starts"]
+        .group_by("kernel", "pacing", "cause", maintain_order=True)
+        .agg(pl.col("end").mean(), low=pl.col("use").min(), high=pl.col("use").max(), n=pl.len())
+    )
+    rows = [
+        [
+            row["kernel"],
+            "fq" if row["pacing"] == "fq" else "none",
+            row["cause"],
+            f"{row['end']:.2f}",
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            str(row["n"]),
+        ]
+        for row in means.iter_rows(named=True)
+    ]
+    header = ["kernel", "pacing", "cause", "end of slow start, s", "utilisation", "runs"]
+    return align_table(header, rows, words=(0, 1, 2, 4))
+
+
+def draw_bursts(found: Evidence) -> Picture:
+    """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
+    rows = found["goodput"].with_columns(
+        burst=pl.format("UDP from 6 s to {} s", pl.col("stop").cast(pl.Int64)),
+    )
+    return figures.lines(
+        rows,
+        "time_s",
+        "goodput",
+        by="burst",
+        facet="engine",
+        x_label="time, s",
+        y_label="goodput of BBRv1, Mbit/s",
+        title="BBRv1 keeps the rate that a burst of UDP left it\n"
+        + describe_runs(rows["seeds"], spread="", seconds=list_durations(found, "policer")),
+    )
+
+
+TABLES = {
+    **{f"found-{one}": (lambda found, one=one: format_finds(found, one)) for one in CRITERIA},
+    "engines": format_engines,
+    "bursts": format_bursts,
+    "starts": format_starts,
+}
+FIGURES = {"hunting-policer": draw_bursts}
