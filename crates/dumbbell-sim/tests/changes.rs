@@ -2,7 +2,7 @@
 
 mod drawn;
 
-use drawn::{format_measures, net, one, rarely, MS};
+use drawn::{count_cases, format_measures, net, one, rarely, MS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Instant};
@@ -310,7 +310,7 @@ fn draw_change(rng: &mut Rng, config: &Value) -> (String, Value) {
 
 #[test]
 fn changes_of_random_nets_break_no_invariant_and_are_those_of_a_copy() {
-    let cases: u64 = std::env::var("DUMBBELL_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let cases = count_cases();
     let mut made = 0;
     for number in 0..cases {
         let (config, mut rng) = (net(number), Rng::stream(number, "changes", 0));

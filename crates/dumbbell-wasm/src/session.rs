@@ -112,7 +112,8 @@ impl Session {
     pub fn watch(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let (recorder, config) = (RowRecorder::new(), parse(given)?);
         let mut hops = 0..;
-        let sim = Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).changeable().build()?;
+        let sim =
+            Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).changeable().build()?;
         self.add(Run { sim, events: Some(recorder) })
     }
 
