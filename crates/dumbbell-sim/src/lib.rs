@@ -5,6 +5,7 @@
 pub mod agents;
 mod builder;
 mod change;
+pub mod describe;
 mod engine;
 pub mod events;
 pub mod huge_pages;

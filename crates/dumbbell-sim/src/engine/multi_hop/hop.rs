@@ -82,7 +82,7 @@ impl<L: Log> RoutedHop<L> {
         }
     }
 
-    /// Its queue discipline takes the parameters of `fresh`.
+    /// Gives the parameters of `fresh` to its queue discipline.
     ///
     /// # Errors
     /// A value that it cannot take while it runs.
