@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import dumbbell
 from conftest import SMALL, Command
 from dumbbell import _native, experiment
 from dumbbell.engines import cluster, sweep
@@ -137,6 +138,41 @@ def test_an_interrupted_sweep_ends_its_runs_in_the_workers(dask: Dask, small: Pa
     report = sweep.run([experiment.load(small)], tmp_path / "r.duckdb", cluster=dask.address, progress=False)
     assert report.done == 8
     assert time.monotonic() - asked < 15
+
+
+ONE: dict[str, Any] = {
+    "duration": "1s",
+    "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
+    "flows": [{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "bbr3", "base_rtt": "40ms"}],
+    "record": {"interval": "100ms"},
+}
+
+
+def check_same_results(found: list[dumbbell.Results], expected: list[dumbbell.Results]) -> None:
+    """Compare all tables, without the seconds that runs took."""
+    assert [one.item for one in found] == [one.item for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.runs.drop("wall_s").equals(other.runs.drop("wall_s"))
+        assert one.flows.equals(other.flows) and one.series.equals(other.series)
+
+
+def test_simulations_of_a_cluster_have_the_results_of_threads(dask: Dask) -> None:
+    checked = dumbbell.parse(ONE)
+    several = ONE | {"matrix": {"bottleneck.aqm": ["pie", "cake"]}, "seeds": [1, 2]}
+    given: list[Any] = [(checked, {"seeds": [seed], "bottleneck.rate": f"{seed}Mbit"}) for seed in range(1, 9)]
+    given += [several, (ONE, {"flows[0].cc": "reno"}), checked]
+    local = list(dumbbell.simulate_many(given))
+    found = list(dumbbell.simulate_many(iter(given), cluster=dask.address, ahead=4))
+    check_same_results(found, local)
+    assert [len(one) for one in found] == [1] * 8 + [4, 1, 1]
+    ended = list(dumbbell.simulate_many(given, cluster=dask.address, ordered=False))
+    check_same_results(sorted(ended, key=lambda one: one.item or 0), local)
+    # an experiment that cannot be run does not disturb the others
+    mixed = [given[0], ONE | {"duration": "-1s"}, given[1]]
+    kept = list(dumbbell.simulate_many(mixed, cluster=dask.address, return_exceptions=True))
+    assert isinstance(kept[1], InputError) and "item 1: duration" in str(kept[1])
+    for one, other in ((kept[0], local[0]), (kept[2], local[1])):
+        assert isinstance(one, dumbbell.Results) and one.flows.equals(other.flows)
 
 
 @pytest.mark.slow

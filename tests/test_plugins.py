@@ -281,7 +281,7 @@ def test_what_is_no_plugin_of_this_kind_is_said_with_its_key(tmp_path: Path) -> 
 
 
 BROKEN = {
-    "abi": ("c", "DUMBBELL_ABI, sizeof", "99, sizeof", "it has version 99 of the interface; this dumbbell has 4"),
+    "abi": ("c", "DUMBBELL_ABI, sizeof", "99, sizeof", "it has version 99 of the interface; this dumbbell has 5"),
     "null": ("c", "return &plugin", "return plugin.param ? NULL : &plugin", "dumbbell_describe() returned NULL"),
     "symbol": ("c", "*dumbbell_describe(void) {", "*other(void) {", "it exports no dumbbell_describe()"),
     "loop": (

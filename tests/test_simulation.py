@@ -1,5 +1,6 @@
 """Simulations that go on step by step: the bits of a run, copies, changes, events, and agents of many flows."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dumbbell
-from dumbbell import Agents, Simulation
+from dumbbell import Agents, Simulation, _native
 from dumbbell.errors import InputError
 from dumbbell.experiment.plugins import trust
 
@@ -113,11 +114,35 @@ def test_events_are_those_of_the_run_as_it_goes(expected: str) -> None:
     assert count["departure"] == queues["packets"][0]
     assert count["drop"] == queues["drops_aqm"][0] + queues["drops_overflow"][0] > 0
     assert {one.flow for one in found} == {0, 1} and {one.hop for one in found} == {"bottleneck"}
-    with pytest.raises(InputError, match="a listener cannot be copied"):
-        simulation.snapshot()
-    with pytest.raises(InputError, match="a listener cannot be copied"):
-        Agents([Simulation(ALONE, events=True)], every="10ms")
-    assert find_hash(simulation.finish()) == expected
+    # a copy has its own events, those that were not taken yet too
+    simulation.step(for_="10ms")
+    snapshot, copy = simulation.snapshot(), simulation.fork()
+    rest = list(simulation.events(until="1.5s"))
+    assert rest[0].time <= 1.01 and rest == list(copy.events(until="1.5s"))
+    simulation.restore(snapshot).set("bottleneck.rate", "1Mbit")
+    assert list(simulation.events(until="1.5s")) != rest
+    assert find_hash(copy.finish()) == expected
+    assert Agents([Simulation(ALONE, events=True)], every="10ms").step().shape == (1, len(Agents.columns))
+
+
+LIBRARY = {"control": "flows[0].cc.plugin", "queue": "bottleneck.aqm.plugin"}
+
+
+@pytest.mark.parametrize("kind", LIBRARY)
+def test_libraries_in_c_are_copied_with_a_run(kind: str, tmp_path: Path) -> None:
+    source = (Path(dumbbell.__file__).parent / "experiment" / "plugins" / "templates" / f"{kind}.c").read_text()
+    (tmp_path / "own.c").write_text(source.replace("@NAME@", "own"))
+    (tmp_path / "dumbbell.h").write_text(_native.plugin_header())
+    library = tmp_path / "libown.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, tmp_path / "own.c"], check=True)
+    trust.trust(tmp_path)
+    overrides = {LIBRARY[kind].removesuffix(".plugin"): {"plugin": str(library)}}
+    expected = find_hash(dumbbell.simulate(EXPERIMENT, overrides))
+    simulation = Simulation(EXPERIMENT, overrides)
+    simulation.step(until="700ms")
+    copy = simulation.fork()
+    simulation.step(for_="500ms")
+    assert [find_hash(one.finish()) for one in (copy, simulation)] == [expected] * 2
 
 
 WRONG = [

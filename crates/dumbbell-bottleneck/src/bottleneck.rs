@@ -9,6 +9,7 @@ use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, FlowKey, Packet};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog, LinkUse};
 use dumbbell_core::units::{Duration, Instant, Rate};
@@ -507,9 +508,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// The queue discipline takes the parameters of `fresh`, which was just built ([`Aqm::take_params`]).
-    pub fn take_params(&mut self, fresh: A) {
-        self.aqm.take_params(fresh);
+    ///
+    /// # Errors
+    /// A value that it cannot take while it runs.
+    pub fn take_params(&mut self, fresh: A, now: Instant) -> Result<(), ParamError> {
+        self.aqm.take_params(fresh, now)?;
         self.passes = self.aqm.bypass_max_len();
+        Ok(())
     }
 
     /// The rate changes; what is on the wire goes on at the old one.

@@ -33,12 +33,19 @@ static uint32_t ssthresh(void *this, const dumbbell_conn *conn, const dumbbell_s
   return left < 2 ? 2 : (uint32_t)left;
 }
 
+static void *copy(const void *this) {
+  aimd *made = malloc(sizeof *made);
+  if (made) *made = *(const aimd *)this;
+  return made;
+}
+
 static const dumbbell_param params[] = {
     {"increase", DUMBBELL_FLOAT, 1, 0.01, 100, "segments", "Growth in a round trip."},
     {"decrease", DUMBBELL_FLOAT, 0.5, 0.1, 0.95, "", "Share of the window that congestion leaves."},
 };
 static const dumbbell_control control = {
-    .by = DUMBBELL_BY_WINDOW, .codepoint = DUMBBELL_ECT0, .create = create, .destroy = free, .cong_avoid = cong_avoid, .ssthresh = ssthresh};
+    .by = DUMBBELL_BY_WINDOW, .codepoint = DUMBBELL_ECT0, .create = create, .destroy = free, .cong_avoid = cong_avoid, .ssthresh = ssthresh,
+    .clone = copy};
 static const dumbbell_plugin plugin = {DUMBBELL_ABI, 2, "aimd", "AIMD with two parameters", "an example", params, NULL, &control, NULL};
 
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

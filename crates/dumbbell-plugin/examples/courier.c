@@ -112,8 +112,22 @@ static void stats(const void *at, dumbbell_stack_stats *to) {
   to->connected = (uint64_t)((const state *)at)->ends[DUMBBELL_CLIENT].connected;
 }
 static const char *closed(const void *at) { (void)at; return NULL; }
+static void *copy(const void *at) {
+  state *self = malloc(sizeof *self);
+  if (!self) return NULL;
+  *self = *(const state *)at;
+  for (int side = 0; side < 2; side++) {
+    end *own = &self->ends[side];
+    piece *waiting = own->waiting;
+    if (!waiting) continue;
+    own->waiting = malloc(own->room * sizeof *waiting);
+    if (!own->waiting) abort();
+    memcpy(own->waiting, waiting, own->count * sizeof *waiting);
+  }
+  return self;
+}
 
 static const dumbbell_stack stack = {controls, create, destroy, start,  write_more,   finish,      datagram, wake,
-                                     timer,    stats,  closed,  stream_write, stream_read, close, lost};
+                                     timer,    stats,  closed,  stream_write, stream_read, close, lost, copy};
 static const dumbbell_plugin plugin = {DUMBBELL_ABI, 0, "courier", "Streams and nothing else", "an example", NULL, NULL, NULL, &stack};
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

@@ -28,11 +28,17 @@ static uint64_t dequeue(void *this, dumbbell_host *host, uint64_t now) {
   return newest ? newest->id : 0;
 }
 
+static void *copy(const void *this) {
+  lifo *made = malloc(sizeof *made);
+  if (made) *made = *(const lifo *)this;
+  return made;
+}
+
 static const dumbbell_param params[] = {
     {"limit", DUMBBELL_INT, 1000, 1, 1e6, "packets", "Packets that the queue holds."},
     {"threshold", DUMBBELL_SIZE, 30000, 0, 1e9, "", "Marks, or drops, above this."},
 };
-static const dumbbell_queue queue = {.create = create, .destroy = free, .enqueue = enqueue, .dequeue = dequeue};
+static const dumbbell_queue queue = {.create = create, .destroy = free, .enqueue = enqueue, .dequeue = dequeue, .clone = copy};
 static const dumbbell_plugin plugin = {DUMBBELL_ABI, 2, "lifo", "Last in, first out", "an example", params, &queue, NULL, NULL};
 
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

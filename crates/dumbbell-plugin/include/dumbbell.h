@@ -1,5 +1,5 @@
-/* dumbbell.h: queue disciplines, congestion controls, those of video, and stacks from a shared library, version 4 of the interface.
- * Older plugins are still loaded: a plugin of version 3 has no `media` at its end, and its stack ends with `closed`, a control of version 2 has no `model`, a plugin of version 1 no `stack`.
+/* dumbbell.h: queue disciplines, congestion controls, those of video, and stacks from a shared library, version 5 of the interface.
+ * Older plugins are still loaded: the functions of a plugin of version 4 end before `clone`; a plugin of version 3 has no `media` at its end, and its stack ends with `closed`, a control of version 2 has no `model`, a plugin of version 1 no `stack`.
  *
  * A plugin exports dumbbell_describe(), which returns a description that stays valid. All times are nanoseconds, all windows
  * segments. A function that is optional may be NULL. Functions are called by one thread at a time; `self` of one run is never
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define DUMBBELL_ABI 4u
+#define DUMBBELL_ABI 5u
 
 typedef uint32_t dumbbell_flag; /* 0 or 1 */
 
@@ -96,6 +96,9 @@ typedef struct {
   void (*timer)(void *self, dumbbell_host *, uint64_t now);
   /* Optional: tells state by the names that record.queue takes, such as "p" or "count". */
   void (*state)(const void *self, void (*tell)(void *to, const char *name, double value), void *to);
+  /* Optional: a copy that answers each later call as the instance does, whatever happens to either; NULL if it cannot be copied. A run whose plugins
+   * have it can be copied on its way. The packets, their ids and the lists of the simulator are copied with the run. */
+  void *(*clone)(const void *self);
 } dumbbell_queue;
 
 /* --- congestion controls ------------------------------------------------------------------------------------------ */
@@ -198,6 +201,8 @@ typedef struct {
   uint32_t (*undo_cwnd)(void *self, const dumbbell_conn *, const dumbbell_steer *);
   /* Optional: tells state and model. It is asked often, and must change nothing. */
   void (*model)(const void *self, const dumbbell_conn *, dumbbell_model *);
+  /* Optional: as of a queue. */
+  void *(*clone)(const void *self);
 } dumbbell_control;
 
 /* --- stacks: a transport of its own, as QUIC is ------------------------------------------------------------------- */
@@ -276,6 +281,8 @@ typedef struct {
   void (*close)(void *self, dumbbell_wire *, uint64_t now);
   /* Packets that `side` has taken for lost so far; UINT64_MAX: it does not say. */
   uint64_t (*lost)(const void *self, uint32_t side);
+  /* Optional: as of a queue. Datagrams that are under way are copied with the run. */
+  void *(*clone)(const void *self);
 } dumbbell_stack;
 
 /* --- congestion controls of video -------------------------------------------------------------------------------- */
@@ -311,6 +318,8 @@ typedef struct {
   /* Optional, both: when timer() is called next, UINT64_MAX for never. After a call of timer() it is later than now. */
   uint64_t (*timer_at)(const void *self);
   void (*timer)(void *self, uint64_t now);
+  /* Optional: as of a queue. */
+  void *(*clone)(const void *self);
 } dumbbell_media;
 
 /* --- the plugin --------------------------------------------------------------------------------------------------- */

@@ -1,12 +1,16 @@
 //! The types of `include/dumbbell.h`, which explains them. `build.rs` derives them from it.
 
+use dumbbell_core::fork::CannotFork;
+
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 
 /// The text of these types, for plugins in Rust.
 pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/abi.rs"));
 
-/// The version before, whose description ends before `media`, and whose stacks end before `stream_write`.
+/// The version before, whose functions end before `clone`.
+pub const ABI_WITHOUT_COPIES: u32 = 4;
+/// The third, whose description ends before `media`, and whose stacks end before `stream_write`.
 pub const ABI_WITHOUT_STREAMS: u32 = 3;
 /// The second, whose controls end before `model`, too.
 pub const ABI_WITHOUT_MODELS: u32 = 2;
@@ -18,6 +22,32 @@ pub const ABI_WITHOUT_STACKS: u32 = 1;
 pub(crate) struct Callbacks<T> {
     pub functions: T,
     pub call: *mut c_void,
+}
+
+/// The function `clone` of a kind of plugin.
+pub(crate) type CloneFunction = Option<unsafe extern "C" fn(*const c_void) -> *mut c_void>;
+
+/// Returns the copy of the instance `this` that `clone` makes; null if there is no instance.
+///
+/// # Errors
+/// The library makes none.
+///
+/// # Safety
+/// `this` is null, or came from `create` of the library of `clone`, and nothing uses it during the call.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn clone_instance(clone: CloneFunction, this: *mut c_void) -> Result<*mut c_void, CannotFork> {
+    if this.is_null() {
+        return Ok(this);
+    }
+    let Some(clone) = clone else {
+        return Err(CannotFork::because("its library has no clone(), which version 5 of dumbbell.h has"));
+    };
+    // SAFETY: the condition above
+    let copy = unsafe { clone(this) };
+    if copy.is_null() {
+        return Err(CannotFork::because("clone() returned NULL"));
+    }
+    Ok(copy)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::steering::{self, is_window, state_name, WINDOWS};
 use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
 use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, Model, RateSample};
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::packet::Ecn;
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
@@ -154,6 +155,13 @@ impl Drop for PluginControl {
 }
 
 impl CongestionControl for PluginControl {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn CongestionControl + Send>, CannotFork> {
+        // SAFETY: `this` came from `create`, and `self` is not `Sync`
+        let this = unsafe { abi::clone_instance(self.functions.clone, self.this)? };
+        let (name, fault, state) = (Arc::clone(&self.name), self.fault.fork(shared), self.state.clone());
+        Ok(Box::new(PluginControl { functions: self.functions, this, name, fault, state }))
+    }
+
     fn control(&self) -> Control {
         match self.functions.by {
             0 => Control::Window,

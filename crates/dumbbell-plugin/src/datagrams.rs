@@ -8,7 +8,7 @@ const LONGEST_WAY: Duration = Duration::from_secs(120);
 const FEW: usize = 1024;
 
 /// A place.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct DatagramPlace {
     bytes: Vec<u8>,
     sent: Instant,
@@ -18,7 +18,7 @@ struct DatagramPlace {
 }
 
 /// Datagrams by number.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Datagrams {
     places: Vec<DatagramPlace>,
     free: Vec<u32>,

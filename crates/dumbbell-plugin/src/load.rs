@@ -227,6 +227,17 @@ unsafe fn read_start<T>(at: *const T, length: usize) -> T {
     }
 }
 
+/// Reads the functions at `at`. `ends` has, in order, the lengths of older versions of the interface, each with the last version that has it.
+///
+/// # Safety
+/// The functions are valid from now on, and have the length of their `version`.
+unsafe fn read_functions<T>(at: *const T, version: u32, ends: &[(u32, usize)]) -> &'static T {
+    let older = ends.iter().find(|(last, _)| version <= *last);
+    let length = older.map_or(size_of::<T>(), |&(_, length)| length);
+    // SAFETY: the condition above; a function that an older version does not have is optional
+    Box::leak(Box::new(unsafe { read_start(at, length) }))
+}
+
 /// Letters, digits and _, a letter first.
 fn is_key(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -238,10 +249,7 @@ fn is_key(name: &str) -> bool {
 const INTERVALS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
 
 /// Reads the functions of a control of video.
-///
-/// # Safety
-/// They stay as the library does.
-unsafe fn read_media(media: &'static abi::CMedia, name: Arc<str>) -> Result<Make, BadPlugin> {
+fn read_media(media: &'static abi::CMedia, name: Arc<str>) -> Result<Make, BadPlugin> {
     let there = [
         media.create.is_some(),
         media.destroy.is_some(),
@@ -291,7 +299,7 @@ impl Plugin {
             None => return Err(bad("dumbbell_describe() returned NULL")),
             Some(&abi::ABI_WITHOUT_STACKS) => offset_of!(abi::CPlugin, stack),
             Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI_WITHOUT_STREAMS)) => offset_of!(abi::CPlugin, media),
-            Some(&abi::ABI) => size_of::<abi::CPlugin>(),
+            Some(&(abi::ABI_WITHOUT_COPIES | abi::ABI)) => size_of::<abi::CPlugin>(),
             Some(other) => {
                 let (first, last) = (abi::ABI_WITHOUT_STACKS, abi::ABI);
                 return Err(bad(format!(
@@ -324,8 +332,12 @@ impl Plugin {
             1 => {}
             _ => return Err(bad("it has several of queue, control, stack and media; allowed: one of them")),
         }
-        let make = match unsafe { (described.queue.as_ref(), described.control.as_ref(), described.stack.as_ref()) } {
-            (Some(queue), ..) => {
+        let (version, copies) = (described.abi, abi::ABI_WITHOUT_COPIES);
+        let make = match (described.queue.is_null(), described.control.is_null(), described.stack.is_null()) {
+            (false, ..) => {
+                let ends = [(copies, offset_of!(abi::CQueue, clone))];
+                // SAFETY: the condition above
+                let queue = unsafe { read_functions(described.queue, version, &ends) };
                 let there = [queue.create.is_some(), queue.destroy.is_some(), queue.enqueue.is_some(), queue.dequeue.is_some()];
                 all_there(["create", "destroy", "enqueue", "dequeue"], there)?;
                 if queue.timer.is_some() != queue.timer_at.is_some() {
@@ -335,7 +347,11 @@ impl Plugin {
                     aqm::DynAqm::new(PluginQueue::new(queue, &own, values, context, fault))
                 }))
             }
-            (_, Some(control), _) => {
+            (_, false, _) => {
+                let ends =
+                    [(abi::ABI_WITHOUT_MODELS, offset_of!(abi::CControl, model)), (copies, offset_of!(abi::CControl, clone))];
+                // SAFETY: the condition above
+                let control = unsafe { read_functions(described.control, version, &ends) };
                 let grows = control.by == 2 || control.cong_avoid.is_some();
                 let sets = control.by != 2 || control.cong_control.is_some();
                 let there = [control.create.is_some(), control.destroy.is_some(), control.ssthresh.is_some(), grows, sets];
@@ -344,22 +360,21 @@ impl Plugin {
                     let found = format!("by {}, codepoint {}, echo {}", control.by, control.codepoint, control.echo);
                     return Err(bad(format!("{found}; allowed: 0 to 2")));
                 }
-                let is_older = described.abi <= abi::ABI_WITHOUT_MODELS;
-                let length = if is_older { offset_of!(abi::CControl, model) } else { size_of::<abi::CControl>() };
-                // SAFETY: the condition above, and a control of its version has this length; it stays as the library does
-                let functions: &'static abi::CControl = unsafe { Box::leak(Box::new(read_start(described.control, length))) };
                 Make::Control(Arc::new(move |values, context, fault| {
-                    cc::DynCc(Box::new(PluginControl::new(functions, &own, values, context, &fault)))
+                    cc::DynCc(Box::new(PluginControl::new(control, &own, values, context, &fault)))
                 }))
             }
-            (.., Some(_)) => {
-                let is_older = described.abi <= abi::ABI_WITHOUT_STREAMS;
-                let length = if is_older { offset_of!(abi::CStack, stream_write) } else { size_of::<abi::CStack>() };
-                // SAFETY: the condition above, and a stack of its version has this length; it stays as the library does
-                let stack: &'static abi::CStack = unsafe { Box::leak(Box::new(read_start(described.stack, length))) };
-                read_stack(stack, own)?
+            (.., false) => {
+                let ends =
+                    [(abi::ABI_WITHOUT_STREAMS, offset_of!(abi::CStack, stream_write)), (copies, offset_of!(abi::CStack, clone))];
+                // SAFETY: the condition above
+                read_stack(unsafe { read_functions(described.stack, version, &ends) }, own)?
             }
-            (None, None, None) => unsafe { read_media(&*described.media, own)? },
+            _ => {
+                let ends = [(copies, offset_of!(abi::CMedia, clone))];
+                // SAFETY: the condition above
+                read_media(unsafe { read_functions(described.media, version, &ends) }, own)?
+            }
         };
         let mut plugin = Plugin::new(name, title, source, params, make)?;
         // SAFETY: the condition above

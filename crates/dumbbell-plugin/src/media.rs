@@ -4,6 +4,7 @@
 use crate::abi;
 use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::app::AppContext;
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::media::control::MediaPacket;
 use dumbbell_core::media::feedback::{PacketReport, SenderControl};
 use dumbbell_core::rng::Rng;
@@ -113,6 +114,13 @@ impl Drop for PluginMedia {
 }
 
 impl SenderControl for PluginMedia {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<PluginMedia, CannotFork> {
+        // SAFETY: `this` came from `create`, and `self` is not `Sync`
+        let this = unsafe { abi::clone_instance(self.functions.clone, self.this)? };
+        let (name, fault) = (Arc::clone(&self.name), self.fault.fork(shared));
+        Ok(PluginMedia { functions: self.functions, this, name, fault, packets: Vec::new() })
+    }
+
     fn start(&mut self, now: Instant) {
         if let Some(start) = self.functions.start.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`

@@ -5,6 +5,7 @@ use crate::abi::{self, Callbacks};
 use crate::packet_table::PacketTable;
 use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext, STATES};
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::{FlowKey, Packet};
 use dumbbell_core::units::{Instant, Rate};
@@ -144,6 +145,12 @@ impl Drop for PluginQueue {
 }
 
 impl Aqm for PluginQueue {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<PluginQueue, CannotFork> {
+        // SAFETY: `this` came from `create`, and `self` is not `Sync`
+        let this = unsafe { abi::clone_instance(self.functions.clone, self.this)? };
+        Ok(PluginQueue { functions: self.functions, this, table: self.table.fork(shared), next: self.next })
+    }
+
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         if let Some(starts) = self.functions.flow_starts.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`

@@ -6,6 +6,7 @@ mod streams;
 use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
 use dumbbell_config::extensions::PluginFault;
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::observe::SenderSnapshot;
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
@@ -137,6 +138,23 @@ impl PluginStack {
             stack.wrong(|| "create() returned NULL".to_owned());
         }
         stack
+    }
+
+    /// Returns a copy for the copy of the run.
+    fn copy(&self, shared: &mut SharedCopies) -> Result<PluginStack, CannotFork> {
+        // SAFETY: `this` came from `create`, and `self` is not `Sync`
+        let this = unsafe { abi::clone_instance(self.functions.clone, self.this)? };
+        Ok(PluginStack {
+            this,
+            name: Arc::clone(&self.name),
+            fault: self.fault.fork(shared),
+            up: self.up.clone(),
+            down: self.down.clone(),
+            out: self.out.clone(),
+            back: self.back.clone(),
+            unread: self.unread.clone(),
+            ..*self
+        })
     }
 
     fn wrong(&self, what: impl FnOnce() -> String) {
@@ -290,6 +308,10 @@ impl Drop for PluginStack {
 }
 
 impl Protocol for PluginStack {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Protocol>, CannotFork> {
+        Ok(Box::new(self.copy(shared)?))
+    }
+
     fn start(&mut self, now: Instant) {
         self.start_client(now);
         self.write(now);

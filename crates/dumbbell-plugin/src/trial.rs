@@ -1,8 +1,9 @@
-//! Tries a plugin out: random operations on a queue discipline, and random runs of either kind, each twice.
+//! Tries a plugin out: random operations on a queue discipline, and random runs of either kind, each twice, the second time by a copy that was made on the way.
 
 use crate::load::{Make, Plugin};
 use dumbbell_config::extensions::{Extensions, PluginFault};
 use dumbbell_core::aqm::{self, Aqm, Dequeue, QueueContext};
+use dumbbell_core::fork::SharedCopies;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, FlowKey, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct TrialCounts {
     /// Sequences of operations on a queue discipline.
     pub sequences: u32,
-    /// Runs, each of which was made twice.
+    /// Runs, each of which was made twice, if the plugin can be copied by a copy the second time.
     pub runs: u32,
 }
 
@@ -64,7 +65,8 @@ impl TrialProgress {
 }
 
 /// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`. `simulate` makes
-/// a run of a configuration, stores its simulated time as it goes, and returns its hash. `watch` counts what is done.
+/// a run of a configuration, stores its simulated time as it goes, and returns its hash; if its third argument is true, that of a copy which is made on the way, if there is one.
+/// `watch` counts what is done.
 ///
 /// # Errors
 /// One line: what went wrong, and where.
@@ -74,16 +76,19 @@ pub fn try_out(
     sequences: u32,
     runs: u32,
     watch: &TrialProgress,
-    simulate: impl Fn(&Value, Extensions, &AtomicU64) -> Result<String, String>,
+    simulate: impl Fn(&Value, Extensions, bool, &AtomicU64) -> Result<String, String>,
 ) -> Result<TrialCounts, String> {
     let mut tried = TrialCounts::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
             watch.begin(number, "sequence", seed, None);
             let place = |what: String| format!("sequence {number} of seed {seed}: {what}");
-            let first = sequence(plugin, seed, number).map_err(place)?;
-            if first != sequence(plugin, seed, number).map_err(place)? {
+            let first = sequence(plugin, seed, number, false).map_err(place)?;
+            if first != sequence(plugin, seed, number, false).map_err(place)? {
                 return Err(place("the same operations gave another result the second time".to_owned()));
+            }
+            if first != sequence(plugin, seed, number, true).map_err(place)? {
+                return Err(place("a copy of the queue did not go on as the queue itself".to_owned()));
             }
             tried.sequences += 1;
             watch.end();
@@ -94,13 +99,16 @@ pub fn try_out(
         watch.begin(number, "run", seed, Some(&config));
         let place = |what: String| format!("run {number} of seed {seed}: {what}; its configuration: {config}");
         // events of a run are limited by its time; a plugin that lets none pass is somebody else's to end
-        let run = || {
+        let run = |is_copied| {
             let mut extensions = Extensions::default();
             plugin.add_to(&mut extensions, plugin.name());
-            simulate(&config, extensions, &watch.simulated).map_err(place)
+            simulate(&config, extensions, is_copied, &watch.simulated).map_err(place)
         };
-        if run()? != run()? {
-            return Err(place("the same run gave another result the second time".to_owned()));
+        let first = run(false)?;
+        if first != run(true)? {
+            // the copy, or what the plugin does
+            let cause = if first == run(false)? { "by a copy that was made on the way" } else { "the second time" };
+            return Err(place(format!("the same run gave another result {cause}")));
         }
         tried.runs += 1;
         watch.end();
@@ -164,8 +172,8 @@ const OPERATIONS: u64 = 600;
 /// Flows in a sequence.
 const FLOWS: u32 = 12;
 
-/// One sequence of operations: a number that depends on all that happened.
-fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
+/// One sequence of operations: a number that depends on all that happened. If `is_copied`, a copy of the queue goes on from its middle, if there is one.
+fn sequence(plugin: &Plugin, seed: u64, number: u32, is_copied: bool) -> Result<u64, String> {
     let mut rng = Rng::stream(seed, "operations", u64::from(number));
     let fault = PluginFault::default();
     let rates = [Rate::from_mbit(1), Rate::from_mbit(10), Rate::from_mbit(100), Rate::from_mbit(10_000)];
@@ -174,7 +182,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     let values = plugin.values(&keys(plugin, &mut rng)).map_err(|error| error.to_string())?;
     let Make::Queue(make) = plugin.make() else { return Err("no queue discipline".to_owned()) };
     let mut queue = make(&values, &context, fault.clone());
-    let (mut story, mut now) = (Story::default(), Instant::ZERO);
+    let (mut story, mut now, mut original) = (Story::default(), Instant::ZERO, None);
     for flow in 0..FLOWS {
         queue.flow_starts(flow, &FlowKey { src_host: flow / 3, dst_host: 7, ports: flow, dscp: (flow * 5 % 64) as u8 });
     }
@@ -183,6 +191,15 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     for operation in 0..OPERATIONS {
         if rng.draw_below(40) == 0 {
             arrivals = 1 + rng.draw_below(9);
+        }
+        if is_copied && operation == OPERATIONS / 2 {
+            if let Ok(copy) = queue.fork(&mut SharedCopies::default()) {
+                // the original moves before the copy does, and is there as long
+                original = Some(std::mem::replace(&mut queue, copy));
+            }
+        }
+        if let Some(moved) = &mut original {
+            moved.dequeue(now, &mut Story::default());
         }
         now += Duration([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
         while queue.next_timer() <= now && fault.message().is_none() {

@@ -1,5 +1,8 @@
 //! Plugins in C, compiled and loaded: the examples, and what is wrong in many ways.
 
+mod compiled;
+
+use compiled::simulate;
 use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::driver::conn;
 use dumbbell_core::cc::CcContext;
@@ -11,7 +14,7 @@ use dumbbell_sim::{RunError, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 /// Compiles `source` to a library called `name`. What is wrong on purpose is nothing to warn of.
@@ -128,12 +131,6 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
     assert!((own_drops - reno_drops).abs() <= 3.0 + 0.2 * reno_drops, "{own_drops} and {reno_drops} drops");
 }
 
-fn simulate(config: &Value, extensions: Extensions, simulated: &AtomicU64) -> Result<String, String> {
-    let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
-    let outcome = sim.run(&AtomicBool::new(false), simulated);
-    outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
-}
-
 #[test]
 fn the_examples_stand_the_trial() {
     for name in ["lifo", "aimd", "window", "by-delay"] {
@@ -159,7 +156,7 @@ fn values_of_parameters_are_checked() {
 fn what_is_no_plugin_is_said_in_a_line() {
     let said = |path: PathBuf| Plugin::load(path).err().map(|error| error.to_string()).expect("an error");
     let cases = [
-        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 4, and reads 1 to 4"),
+        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 5, and reads 1 to 5"),
         ("nothing", "return &plugin", "(void)plugin; return 0", "dumbbell_describe() returned NULL"),
         (
             "neither",
@@ -218,7 +215,7 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
         let media = ("const dumbbell_media *media;", "const char *behind;");
         let (from, to) = if version == 3 { media } else { model };
         let old = dumbbell_plugin::HEADER
-            .replace("#define DUMBBELL_ABI 4u", &format!("#define DUMBBELL_ABI {version}u"))
+            .replace("#define DUMBBELL_ABI 5u", &format!("#define DUMBBELL_ABI {version}u"))
             .replace(from, to);
         assert!(old.contains(to));
         std::fs::write(folder.join(format!("dumbbell-{version}.h")), old).expect("a folder to write to");

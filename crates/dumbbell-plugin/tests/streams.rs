@@ -1,34 +1,23 @@
 //! Applications over a stack in C that has streams, on links where every time follows from rate, sizes and delays.
 
+mod compiled;
+
+use compiled::{compile, simulate};
 use dumbbell_plugin::{trial, Make, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::OnceLock;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 const COURIER: &str = include_str!("../examples/courier.c");
 
-/// Compiles a library called `name` from its source, with another header if there is one.
-fn compile(name: &str, source: &str, header: Option<&str>) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("streams-{name}"));
-    std::fs::create_dir_all(&folder).expect("a folder to write to");
-    let (to, file) = (folder.join(format!("lib{name}.so")), folder.join(format!("{name}.c")));
-    std::fs::write(&file, source).expect("a folder to write to");
-    std::fs::write(folder.join("dumbbell.h"), header.unwrap_or(HEADER)).expect("a folder to write to");
-    let flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC", "-I"];
-    let done = Command::new("cc").args(flags).arg(&folder).arg(&file).arg("-o").arg(&to).status().expect("a C compiler");
-    assert!(done.success(), "{name} does not compile");
-    to
-}
-
 fn courier() -> &'static Plugin {
     static LOADED: OnceLock<Plugin> = OnceLock::new();
-    LOADED.get_or_init(|| Plugin::load(compile("courier", COURIER, None)).expect("a plugin"))
+    LOADED.get_or_init(|| Plugin::load(compile("streams", "courier", COURIER, None)).expect("a plugin"))
 }
 
 fn build(config: &Value, plugin: &Plugin) -> Result<Sim, String> {
@@ -166,7 +155,7 @@ fn a_stack_that_reads_what_nobody_wrote_ends_the_run() {
     let source =
         COURIER.replace("(piece){stream, length - HEADER};", "(piece){stream, length};").replace("\"courier\"", "\"forger\"");
     assert!(source.contains("{stream, length}"));
-    let forger = Plugin::load(compile("forger", &source, None)).expect("a plugin");
+    let forger = Plugin::load(compile("streams", "forger", &source, None)).expect("a plugin");
     let mut config = user(json!({"name": "pages", "objects": 1, "size": {"fixed": 10_000}}), 1);
     config["app"][0]["cc"] = json!({"name": "forger"});
     let error = build(&config, &forger).expect("a configuration").finish().expect_err("an error").to_string();
@@ -176,12 +165,11 @@ fn a_stack_that_reads_what_nobody_wrote_ends_the_run() {
 
 #[test]
 fn the_courier_stands_the_trial_of_plugins() {
-    let simulate = |config: &Value, extensions: Extensions, simulated: &AtomicU64| {
-        let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
+    let simulate_pages = |config: &Value, extensions: Extensions, is_copied: bool, simulated: &AtomicU64| {
         assert_eq!(config["app"][0]["kind"]["name"], json!("pages"));
-        sim.run(&AtomicBool::new(false), simulated).map(|outcome| outcome.hash).map_err(|error| error.to_string())
+        simulate(config, extensions, is_copied, simulated)
     };
-    let tried = trial::try_out(courier(), 7, 0, 4, &trial::TrialProgress::default(), simulate).expect("a trial");
+    let tried = trial::try_out(courier(), 7, 0, 4, &trial::TrialProgress::default(), simulate_pages).expect("a trial");
     assert_eq!(tried.runs, 4);
 }
 
@@ -205,18 +193,18 @@ fn what_cannot_be_carried_is_refused_by_name() {
     }
     // a library of before: what is behind its end is not read
     let header = HEADER
-        .replace("#define DUMBBELL_ABI 4u", "#define DUMBBELL_ABI 3u")
+        .replace("#define DUMBBELL_ABI 5u", "#define DUMBBELL_ABI 3u")
         .replace("void (*stream_write)(void *self, dumbbell_wire *, uint32_t side, uint64_t stream, uint64_t bytes, uint32_t last, uint64_t now);", "const char *behind;");
     let source = COURIER.replace("closed,  stream_write,", "closed, \"not yours\",").replace("\"courier\"", "\"older\"");
     assert!(header.contains("behind") && source.contains("not yours"));
-    let older = Plugin::load(compile("older", &source, Some(&header))).expect("a plugin");
+    let older = Plugin::load(compile("streams", "older", &source, Some(&header))).expect("a plugin");
     assert!(matches!(older.make(), Make::Stack { has_streams: false, .. }) && older.to_json()["streams"] == json!(false));
     let text = refused(&with("cc", json!({"name": "older"})), &older);
     let part = "app[0].cc.plugin: found stack older, which has no streams: it lacks stream_write(), stream_read(), close(), lost() of dumbbell.h";
     assert!(text.contains(part), "{text}");
     // all four or none
     let some = COURIER.replace("stream_read, close, ", "stream_read, NULL, ");
-    let error = Plugin::load(compile("some", &some, None)).err().expect("an error").to_string();
+    let error = Plugin::load(compile("streams", "some", &some, None)).err().expect("an error").to_string();
     assert_eq!(error, "close() is NULL; allowed: a function");
     assert!(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/courier.c")).exists());
 }

@@ -372,9 +372,20 @@ fn try_plugin(
     trial: &Trial,
 ) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
-    let simulate = |config: &Value, extensions, simulated: &AtomicU64| {
-        let sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
-        sim.run(&AtomicBool::new(false), simulated).map(|outcome| outcome.hash).map_err(|error| error.to_string())
+    let simulate = |config: &Value, extensions, is_copied, simulated: &AtomicU64| {
+        let run = |sim: Sim| sim.run(&AtomicBool::new(false), simulated).map_err(|error| error.to_string());
+        let mut sim = Sim::builder(config).extensions(extensions).build().map_err(|error| error.to_string())?;
+        if is_copied {
+            let third = dumbbell_core::units::Instant(sim.config().end().0 / 3);
+            while !sim.step_in_part(third).map_err(|error| error.to_string())? {
+                simulated.store(sim.view().now.0, Ordering::Relaxed);
+            }
+            if let Ok(copy) = sim.fork() {
+                // the run ends before its copy goes on
+                run(std::mem::replace(&mut sim, copy))?;
+            }
+        }
+        run(sim).map(|outcome| outcome.hash)
     };
     let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0, simulate));
     let tried = tried.map_err(PyRuntimeError::new_err)?;

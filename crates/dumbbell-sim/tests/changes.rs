@@ -2,7 +2,7 @@
 
 mod drawn;
 
-use drawn::{format_measures, net, one, rarely, MS};
+use drawn::{count_cases, format_measures, net, one, rarely, MS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Instant};
@@ -188,6 +188,14 @@ fn parameters_that_were_set_before_the_start_are_those_of_a_file() {
         ("docsis_pie", "target", json!(4 * MS)),
         ("csaqm", "target", json!(MS)),
         ("fq", "flow_limit", json!(10)),
+        ("cake", "rtt", json!(20 * MS)),
+        ("cake", "bandwidth", json!(7 * MBIT)),
+        ("cake", "overhead", json!(60)),
+        ("cake", "memlimit", json!(30_000)),
+        ("mac80211", "target", json!(4 * MS)),
+        ("mac80211", "overhead", json!(MS)),
+        ("htb_classes", "rate1", json!(5 * MBIT)),
+        ("htb_classes", "limit", json!(10)),
     ];
     for (aqm, param, value) in cases {
         let mut plain = two_flows(aqm);
@@ -261,7 +269,12 @@ fn what_cannot_change_is_refused_by_key() {
         refused.to_string()
     };
     for (key, value, wanted) in [
-        ("bottleneck.aqm.rtt", json!(MS), "a parameter that cake cannot change while it runs"),
+        (
+            "bottleneck.aqm.isolation",
+            json!("hosts"),
+            "a parameter that cake cannot change while it runs, allowed: bandwidth, rtt,",
+        ),
+        ("bottleneck.aqm.bandwidth", json!(0), "found no limit, allowed: a rate"),
         ("bottleneck.rate", json!(1), "1"),
         ("bottleneck.delay", json!(1), "a key that cannot change"),
         ("reverse.rate", json!(MBIT), "allowed: bottleneck"),
@@ -287,6 +300,47 @@ fn what_cannot_change_is_refused_by_key() {
     assert!(over.set("bottleneck.rate", &json!(MBIT)).expect_err("a refusal").to_string().contains("a run that is over"));
 }
 
+/// A parameter of a queue discipline of several parts, with a value that matters.
+fn draw_param(rng: &mut Rng, aqm: &str) -> Option<(&'static str, Value)> {
+    let rate = json!(*one(rng, &[200_000, 2 * MBIT, 9 * MBIT, 60 * MBIT]));
+    let time = json!(100_000 + rng.draw_below(60 * MS));
+    let cake = [
+        ("bandwidth", rate.clone()),
+        ("rtt", time.clone()),
+        ("overhead", json!(rng.draw_below(120))),
+        ("mpu", json!(rng.draw_below(200))),
+        ("framing", json!(one(rng, &["none", "atm", "ptm"]))),
+        ("memlimit", json!(4_000 + rng.draw_below(300_000))),
+        ("ingress", json!(rarely(rng, 2))),
+        ("ack_filter", json!(one(rng, &["off", "on", "aggressive"]))),
+        ("sce", json!(one(rng, &["off", "on"]))),
+    ];
+    let classes = [
+        ("rate1", rate.clone()),
+        ("prio1", json!(rng.draw_below(8))),
+        ("quantum1", json!(1_000 + rng.draw_below(50_000))),
+        ("burst", json!(1_600 + rng.draw_below(50_000))),
+        ("limit", json!(1 + rng.draw_below(100))),
+        ("rate2", rate.clone()),
+    ];
+    let stations = [
+        ("slow_from", json!(rng.draw_below(20))),
+        ("slow_rate", rate),
+        ("weight", json!(1_000 + rng.draw_below(4 * MS))),
+        ("frames", json!(1 + rng.draw_below(64))),
+        ("longest", json!(1_000 + rng.draw_below(8 * MS))),
+        ("overhead", json!(1_000 + rng.draw_below(MS))),
+        ("limit", json!(1 + rng.draw_below(100))),
+        ("target", time),
+    ];
+    Some(match aqm {
+        "cake" => one(rng, &cake).clone(),
+        "htb_classes" => one(rng, &classes).clone(),
+        "mac80211" => one(rng, &stations).clone(),
+        _ => return None,
+    })
+}
+
 /// A change that may be refused.
 fn draw_change(rng: &mut Rng, config: &Value) -> (String, Value) {
     let hops = config["hop"].as_array().map_or(0, Vec::len) as u64;
@@ -296,6 +350,16 @@ fn draw_change(rng: &mut Rng, config: &Value) -> (String, Value) {
         other => format!("hop[{}]", other - 2),
     };
     let flow = rng.draw_below(8);
+    if rarely(rng, 3) {
+        let section = match hop.as_str() {
+            "bottleneck" | "reverse" => &config[hop.as_str()],
+            _ => &config["hop"][hop.trim_start_matches("hop[").trim_end_matches(']').parse::<usize>().unwrap_or(0)],
+        };
+        let drawn = draw_param(rng, section["aqm"]["name"].as_str().unwrap_or(""));
+        if let Some((param, value)) = drawn {
+            return (format!("{hop}.aqm.{param}"), value);
+        }
+    }
     match rng.draw_below(8) {
         0 => (format!("{hop}.rate"), json!(*one(rng, &[100_000, MBIT, 7 * MBIT, 300 * MBIT]))),
         1 => (format!("{hop}.aqm.limit"), json!(1 + rng.draw_below(300))),
@@ -310,7 +374,7 @@ fn draw_change(rng: &mut Rng, config: &Value) -> (String, Value) {
 
 #[test]
 fn changes_of_random_nets_break_no_invariant_and_are_those_of_a_copy() {
-    let cases: u64 = std::env::var("DUMBBELL_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let cases = count_cases();
     let mut made = 0;
     for number in 0..cases {
         let (config, mut rng) = (net(number), Rng::stream(number, "changes", 0));

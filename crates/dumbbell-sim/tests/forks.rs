@@ -2,7 +2,7 @@
 
 mod drawn;
 
-use drawn::{bottleneck, format_measures, net, one, rarely, MS};
+use drawn::{bottleneck, compare_copies, count_cases, net, MS};
 use dumbbell_core::aqm::{pfifo, Aqm, Dequeue};
 use dumbbell_core::cc::conn::{Congestion, Conn};
 use dumbbell_core::cc::CongestionControl;
@@ -16,60 +16,20 @@ use dumbbell_core::units::{Duration, Instant};
 use dumbbell_sim::Sim;
 use serde_json::{json, Map, Value};
 
-fn step(sim: &mut Sim, until: Instant, config: &Value) -> bool {
-    sim.step(until).unwrap_or_else(|error| panic!("{error}\n{config}"))
-}
-
-fn finish(sim: Sim, config: &Value) -> String {
-    format_measures(&sim.finish().unwrap_or_else(|error| panic!("{error}\n{config}")))
-}
-
-/// Copies the run that `build` makes at random times, and copies a copy again: all of them end as a run does that was never copied.
-fn compare_copies(config: &Value, rng: &mut Rng, build: impl Fn(&Value) -> Sim) {
-    let expected = finish(build(config), config);
-    let mut sim = build(config);
-    let mut copies = Vec::new();
-    let millis = config["duration"].as_u64().expect("a time") / MS;
-    for _ in 0..1 + rng.draw_below(3) {
-        let until = sim.now() + Duration(rng.draw_below(millis * MS / 2));
-        step(&mut sim, until, config);
-        let copy = sim.fork().unwrap_or_else(|refused| panic!("{refused}\n{config}"));
-        assert!(copy.view() == sim.view(), "{config}");
-        // restored twice, with steps in between
-        let mut other = copy.fork().expect("a copy of a copy");
-        step(&mut other, until + Duration(rng.draw_below(200 * MS)), config);
-        assert!(copy.view() == sim.view(), "the copy moved: {config}");
-        copies.extend([other, copy]);
-        if rarely(rng, 3) {
-            // the original need not last as long as its copies
-            sim = copies[one(rng, &[0, copies.len() - 1]).to_owned()].fork().expect("a copy");
-        }
-    }
-    copies.push(sim);
-    for (number, copy) in copies.into_iter().enumerate() {
-        assert!(finish(copy, config) == expected, "copy {number} parts from the run:\n{config}");
-    }
-}
-
-/// How many configurations of each kind are drawn; `DUMBBELL_CASES` says more.
-fn cases() -> u64 {
-    std::env::var("DUMBBELL_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
-}
-
 fn build(config: &Value) -> Sim {
     Sim::new(config).unwrap_or_else(|error| panic!("{error}\n{config}"))
 }
 
 #[test]
 fn copies_of_random_nets_go_on_to_the_same_bits() {
-    for number in 0..cases() {
+    for number in 0..count_cases() {
         compare_copies(&net(number), &mut Rng::stream(number, "forks", 0), build);
     }
 }
 
 #[test]
 fn copies_of_random_bottlenecks_go_on_to_the_same_bits() {
-    for number in 0..cases() {
+    for number in 0..count_cases() {
         let config = bottleneck(&mut Rng::stream(number, "forks of bottlenecks", 0));
         compare_copies(&config, &mut Rng::stream(number, "forks", 1), build);
         let at_departure = |given: &Value| Sim::builder(given).delivers_ahead(false).build().expect("a run");

@@ -3,9 +3,9 @@
 use crate::events::RowRecorder;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Duration;
-use dumbbell_sim::table::{Column, Table};
-use dumbbell_sim::{HopView, Outcome, RunError, Sim, View};
-use serde_json::{json, Map, Value};
+use dumbbell_sim::describe::{describe_outcome, describe_view};
+use dumbbell_sim::{RunError, SharedCopies, Sim};
+use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
 /// The reply to a call.
@@ -105,14 +105,15 @@ impl Session {
         self.add(Run { sim, events: None })
     }
 
-    /// Begins a run whose events the page takes with [`Session::take_events`]; its measurements are the same.
+    /// Begins a run whose events the page takes with [`Session::take_events`], and that [`Session::set`] may change; its measurements are the same.
     ///
     /// # Errors
     /// The first key that cannot be used.
     pub fn watch(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let (recorder, config) = (RowRecorder::new(), parse(given)?);
         let mut hops = 0..;
-        let sim = Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).build()?;
+        let sim =
+            Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).changeable().build()?;
         self.add(Run { sim, events: Some(recorder) })
     }
 
@@ -138,11 +139,14 @@ impl Session {
     /// No such run.
     pub fn fork(&mut self, number: i32) -> Result<Reply, CallError> {
         let copy = self.copy(number)?;
-        self.add(Run { sim: copy, events: None })
+        self.add(copy)
     }
 
-    fn copy(&mut self, number: i32) -> Result<Sim, CallError> {
-        self.get(number)?.sim.fork().map_err(|refused| CallError::Other(refused.to_string()))
+    /// Returns a copy of a run, with the events that the page has not taken yet.
+    fn copy(&mut self, number: i32) -> Result<Run, CallError> {
+        let (run, mut shared) = (self.get(number)?, SharedCopies::default());
+        let sim = run.sim.fork_with(&mut shared).map_err(|refused| CallError::Other(refused.to_string()))?;
+        Ok(Run { sim, events: run.events.as_ref().map(|recorder| recorder.fork(&mut shared)) })
     }
 
     /// Replaces run `number` by a copy of run `from`.
@@ -150,8 +154,7 @@ impl Session {
     /// # Errors
     /// No such run.
     pub fn restore(&mut self, number: i32, from: i32) -> Result<Reply, CallError> {
-        let copy = self.copy(from)?;
-        *self.get(number)? = Run { sim: copy, events: None };
+        *self.get(number)? = self.copy(from)?;
         Ok(Value::Null.into())
     }
 
@@ -197,8 +200,7 @@ impl Session {
     /// # Errors
     /// No such run.
     pub fn view(&mut self, number: i32) -> Result<Reply, CallError> {
-        let sim = &self.get(number)?.sim;
-        Ok(describe_view(&sim.view(), &sim.view_hops()).into())
+        Ok(describe_view(&self.get(number)?.sim).into())
     }
 
     /// Goes on with a run to its end, and forgets it.
@@ -243,54 +245,6 @@ impl Session {
 
 fn unknown(number: i32) -> CallError {
     CallError::Other(format!("no run {number}: it is over, or never began"))
-}
-
-/// `{summary, digest, tables}`; a table is its columns by name, and NaN is null.
-fn describe_outcome(outcome: &Outcome) -> Value {
-    let columns = |table: &Table| -> Value {
-        let column = |column: &Column| match column {
-            Column::U64(values) => json!(values),
-            Column::F64(values) => json!(values),
-            Column::Text(values) => json!(values),
-        };
-        table.columns.iter().map(|(name, values)| (name.to_string(), column(values))).collect::<Map<_, _>>().into()
-    };
-    let tables: Map<String, Value> =
-        outcome.tables.named_tables().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();
-    json!({"summary": outcome.summary, "digest": outcome.hash, "tables": tables})
-}
-
-fn describe_view(view: &View, hops: &[HopView]) -> Value {
-    let View { now, events, queued_packets, queued_bytes, queue, endpoints } = view;
-    let states = hops.first().map_or(&[][..], |bottleneck| &bottleneck.states);
-    let endpoints: Vec<Value> = endpoints
-        .iter()
-        .map(|one| {
-            json!({
-                "number": one.number,
-                "class": one.class,
-                "payload": one.payload,
-                "cwnd": one.sender.cwnd,
-                "ssthresh": one.sender.ssthresh,
-                "in_flight": one.sender.in_flight,
-                "srtt_ms": f64::from(one.sender.srtt_us) / 1e3,
-            })
-        })
-        .collect();
-    json!({
-        "time_ms": now.0 as f64 / 1e6,
-        "events": events,
-        "backlog_packets": queued_packets,
-        "backlog_bytes": queued_bytes,
-        "packets": queue.packets,
-        "bytes": queue.bytes,
-        "ce_marks": queue.ce_marks,
-        "sce_marks": queue.sce_marks,
-        "drops_overflow": queue.drops_overflow,
-        "drops_aqm": queue.drops_aqm,
-        "states": states.iter().map(|&(name, value)| (name.to_owned(), json!(value))).collect::<Map<_, _>>(),
-        "endpoints": endpoints,
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ import ctypes
 import json
 import sys
 
-ABI = 4
+ABI = 5
 
 
 class _Stack(ctypes.Structure):

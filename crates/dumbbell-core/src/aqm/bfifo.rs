@@ -6,6 +6,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::log::{At, Log};
 use crate::packet::{Packet, MTU_FRAME};
+use crate::param::ParamError;
 use crate::units::Instant;
 
 /// Name in experiment files.
@@ -51,8 +52,9 @@ impl Aqm for State {
         &["limit"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.params = fresh.params;
+        Ok(())
     }
 
     fn has_room(&self, bytes: u64) -> bool {

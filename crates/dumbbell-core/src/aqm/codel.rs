@@ -16,6 +16,7 @@ use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
+use crate::param::ParamError;
 use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
@@ -379,8 +380,9 @@ impl Aqm for State {
         &["limit", "target", "interval", "ecn", "ce_threshold"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         (self.limit, self.codel) = (fresh.limit, fresh.codel);
+        Ok(())
     }
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {

@@ -18,6 +18,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Packet, MTU_FRAME};
+use crate::param::ParamError;
 use crate::units::{Duration, Instant, Rate};
 
 /// Name in experiment files.
@@ -134,8 +135,9 @@ impl Aqm for State {
         &["limit", "target", "interval"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.params = fresh.params;
+        Ok(())
     }
 
     fn has_room(&self, bytes: u64) -> bool {

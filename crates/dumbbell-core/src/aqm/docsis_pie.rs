@@ -24,6 +24,7 @@ use super::{Aqm, Dequeue, QueueContext};
 use crate::link_layer::LinkLayer;
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::rng::Rng;
 use crate::units::{Duration, Instant, Rate};
 
@@ -237,8 +238,9 @@ impl Aqm for State {
         &["limit", "target"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         (self.limit, self.target) = (fresh.limit, fresh.target);
+        Ok(())
     }
 
     fn has_room(&self, bytes: u64) -> bool {

@@ -11,6 +11,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::slots::SlotTable;
 use crate::units::{Duration, Instant};
 use std::collections::VecDeque;
@@ -86,8 +87,9 @@ impl Aqm for State {
         &["limit", "flow_limit", "quantum", "initial_quantum", "refill_delay", "ce_threshold"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.params = fresh.params;
+        Ok(())
     }
 
     fn flow_starts(&mut self, flow: u32, _key: &FlowKey) {

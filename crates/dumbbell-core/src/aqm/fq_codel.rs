@@ -16,6 +16,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
@@ -164,10 +165,11 @@ impl Aqm for State {
         &["limit", "quantum", "memory_limit", "drop_batch", "target", "interval", "ecn", "ce_threshold"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.queues.take_quantum(&fresh.queues);
         let State { limit, memory_limit, drop_batch, codel, .. } = fresh;
         (self.limit, self.memory_limit, self.drop_batch, self.codel) = (limit, memory_limit, drop_batch, codel);
+        Ok(())
     }
 
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {

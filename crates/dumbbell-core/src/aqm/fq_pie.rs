@@ -11,6 +11,7 @@ use super::pie::{self, Pie, PieVars, PieVersion};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Duration, Instant};
 
@@ -104,9 +105,10 @@ impl Aqm for State {
         &["limit", "quantum", "target", "tupdate", "alpha", "beta", "ecn", "ecn_prob"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.queues.take_quantum(&fresh.queues);
         (self.limit, self.pie) = (fresh.limit, fresh.pie);
+        Ok(())
     }
 
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {

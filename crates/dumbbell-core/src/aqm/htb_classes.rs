@@ -128,6 +128,11 @@ impl Params {
         ]
     }
 
+    /// Returns the classes that there are, with their numbers.
+    fn list_classes(&self) -> impl Iterator<Item = (usize, ClassParams)> {
+        self.classes().into_iter().enumerate().filter(|(number, one)| *number == 0 || one.rate.is_some())
+    }
+
     fn check(&self) -> Result<(), ParamError> {
         let classes = self.classes();
         for (number, one) in (1..).zip(&classes) {
@@ -207,25 +212,30 @@ struct Class {
     sent: [u64; 2],
 }
 
+/// Builds the queue below class `number`.
+fn build_leaf(kind: ClassQueue, number: usize, params: &Params, context: &QueueContext) -> LeafQueue {
+    match kind {
+        ClassQueue::Pfifo => LeafQueue::Tail(Fifo::default(), params.limit.unwrap_or(1000) as usize),
+        ClassQueue::FqCodel => {
+            let default = fq_codel::Params::default();
+            let own = fq_codel::Params {
+                limit: params.limit.unwrap_or(default.limit),
+                target: params.target,
+                interval: params.interval,
+                quantum: params.flow_quantum,
+                ecn: params.ecn,
+                ..default
+            };
+            // classes do not hash alike
+            let seed = context.seed.wrapping_add(number as u64);
+            LeafQueue::Flows(Box::new(fq_codel::State::new(own, &QueueContext { seed, ..*context })))
+        }
+    }
+}
+
 impl Class {
     fn new(keys: ClassParams, number: usize, params: &Params, context: &QueueContext) -> Class {
-        let queue = match keys.queue {
-            ClassQueue::Pfifo => LeafQueue::Tail(Fifo::default(), params.limit.unwrap_or(1000) as usize),
-            ClassQueue::FqCodel => {
-                let default = fq_codel::Params::default();
-                let own = fq_codel::Params {
-                    limit: params.limit.unwrap_or(default.limit),
-                    target: params.target,
-                    interval: params.interval,
-                    quantum: params.flow_quantum,
-                    ecn: params.ecn,
-                    ..default
-                };
-                // classes do not hash alike
-                let seed = context.seed.wrapping_add(number as u64);
-                LeafQueue::Flows(Box::new(fq_codel::State::new(own, &QueueContext { seed, ..*context })))
-            }
-        };
+        let queue = build_leaf(keys.queue, number, params, context);
         let mut class = Class {
             keys,
             rate: Rate::UNLIMITED,
@@ -285,7 +295,10 @@ impl Class {
 /// Classes with their queues.
 #[derive(Clone, Debug)]
 pub struct State {
-    burst: u32,
+    params: Params,
+    context: QueueContext,
+    /// Rate of the hop.
+    of_hop: Rate,
     layer: LinkLayer,
     classes: Vec<Class>,
     /// Class of each flow.
@@ -299,11 +312,12 @@ pub struct State {
 impl State {
     /// Classes without packets, whose buckets are full.
     pub fn new(params: Params, context: &QueueContext) -> State {
-        let with_rate = params.classes().into_iter().enumerate().filter(|(number, one)| *number == 0 || one.rate.is_some());
         State {
-            burst: params.burst,
             layer: context.link_layer,
-            classes: with_rate.map(|(number, one)| Class::new(one, number, &params, context)).collect(),
+            classes: params.list_classes().map(|(number, one)| Class::new(one, number, &params, context)).collect(),
+            of_hop: context.rate,
+            context: *context,
+            params,
             of_flow: SlotTable::default(),
             turns: [0; 2],
             packets: 0,
@@ -397,8 +411,56 @@ impl Aqm for State {
         self.bytes
     }
 
+    fn changeable(&self) -> &'static [&'static str] {
+        &[
+            "rate1",
+            "ceil1",
+            "prio1",
+            "quantum1",
+            "rate2",
+            "ceil2",
+            "prio2",
+            "quantum2",
+            "rate3",
+            "ceil3",
+            "prio3",
+            "quantum3",
+            "rate4",
+            "ceil4",
+            "prio4",
+            "quantum4",
+            "burst",
+            "limit",
+            "target",
+            "interval",
+            "flow_quantum",
+            "ecn",
+        ]
+    }
+
+    /// As `htb_change_class` of a class that is there, and the `change` of the queue below it: the time in its buckets stays, and so does its turn.
+    fn take_params(&mut self, fresh: State, now: Instant) -> Result<(), ParamError> {
+        let has_class = |params: &Params, number: usize| params.list_classes().any(|(other, _)| other == number);
+        if let Some(number) = (0..4).find(|&number| has_class(&self.params, number) != has_class(&fresh.params, number)) {
+            let found = if has_class(&fresh.params, number) { "a rate of a class that is not there" } else { "none" };
+            return Err(ParamError::new(format!("rate{}", number + 1), found, "rates of the classes that the run has"));
+        }
+        self.params = fresh.params;
+        for ((number, keys), one) in self.params.list_classes().zip(&mut self.classes) {
+            one.keys = keys;
+            one.set_rates(self.of_hop, self.params.burst);
+            match (&mut one.queue, build_leaf(keys.queue, number, &self.params, &self.context)) {
+                (LeafQueue::Tail(_, limit), LeafQueue::Tail(_, other)) => *limit = other,
+                (LeafQueue::Flows(flows), LeafQueue::Flows(other)) => flows.take_params(*other, now)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn set_rate(&mut self, rate: Rate, now: Instant) {
-        let burst = self.burst;
+        let burst = self.params.burst;
+        self.of_hop = rate;
         for one in &mut self.classes {
             one.fill(now);
             one.set_rates(rate, burst);
@@ -561,6 +623,51 @@ mod tests {
             other.enqueue(Packet { flow: 1, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, &mut other_log);
         }
         assert!(other.packets() <= 3 && other.packets() as u64 + other_log.queue.drops_overflow == 5);
+    }
+
+    #[test]
+    fn buckets_keep_their_time_when_rates_change() {
+        let at_8 = Params { rate1: Some(MBIT(8)), ..Params::default() };
+        let (mut state, mut log) = classes(at_8.clone());
+        let arrive = |state: &mut State, log: &mut Counters, count: u64| {
+            (0..count)
+                .for_each(|seq| state.enqueue(Packet { flow: 1, len: 1000, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, log));
+        };
+        let change = |state: &mut State, params: Params| {
+            state.take_params(State::new(params, &QueueContext::new(MBIT(20), 1)), Instant::from_micros(100))
+        };
+        arrive(&mut state, &mut log, 5);
+        // 1600 us in the bucket, 1000 us a packet: two leave at once, and the class owes 400 us
+        let mut left = Vec::new();
+        let mut now = Instant::ZERO;
+        while state.packets() > 0 {
+            match state.dequeue(now, &mut log) {
+                Dequeue::Packet(_) => left.push(now.as_micros()),
+                Dequeue::Wait(time) => {
+                    if now == Instant::ZERO {
+                        // 2000 us a packet from now on; limits are for those that come
+                        change(&mut state, Params { rate1: Some(MBIT(4)), limit: Some(4), ..at_8.clone() }).unwrap();
+                        arrive(&mut state, &mut log, 3);
+                    }
+                    now = time;
+                }
+                Dequeue::Empty => break,
+            }
+        }
+        assert_eq!(left, [0, 0, 400, 2_400, 4_400, 6_400]);
+        assert_eq!(log.queue.drops_overflow, 2);
+        for other in [Params { rate2: Some(MBIT(1)), ..at_8.clone() }, Params { rate3: Some(MBIT(1)), ..at_8.clone() }] {
+            let refused = change(&mut state, other).unwrap_err().to_string();
+            assert!(
+                refused.ends_with("found a rate of a class that is not there, allowed: rates of the classes that the run has"),
+                "{refused}"
+            );
+        }
+        // without a rate of its own class 1 has that of the hop
+        change(&mut state, Params { quantum1: Some(3_000), ..Params::default() }).unwrap();
+        assert_eq!((state.classes[0].rate, state.classes[0].quantum), (MBIT(20), 3_000));
+        let (mut two, _) = classes(Params { rate2: Some(MBIT(1)), ..at_8.clone() });
+        assert_eq!(change(&mut two, at_8).unwrap_err().key, "rate2");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::choice;
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::slots::SlotTable;
 use crate::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
@@ -143,20 +144,24 @@ impl State {
         }
     }
 
+    fn build_queue(&self) -> fq_codel::State {
+        let Params { limit, target, interval, ecn, .. } = self.params;
+        let of_wifi = fq_codel::Params { flows: QUEUES, limit, target, interval, ecn, ..FqCodelVersion::Mac80211.sets() };
+        fq_codel::State::new(of_wifi, &self.context)
+    }
+
+    fn is_slow(&self, host: u32) -> bool {
+        self.params.slow_from.is_some_and(|first| host >= first)
+    }
+
     /// Returns the number of the station of `host`, which is new if no flow had it.
     fn find_station(&mut self, host: u32) -> usize {
         if let Some(number) = self.stations.iter().position(|one| one.host == host) {
             return number;
         }
-        let Params { limit, target, interval, ecn, weight, .. } = self.params;
-        let of_wifi = fq_codel::Params { flows: QUEUES, limit, target, interval, ecn, ..FqCodelVersion::Mac80211.sets() };
-        self.stations.push(Station {
-            host,
-            queue: fq_codel::State::new(of_wifi, &self.context),
-            is_slow: self.params.slow_from.is_some_and(|first| host >= first),
-            is_active: false,
-            deficit: weight.0 as i64,
-        });
+        let deficit = self.params.weight.0 as i64;
+        let (queue, is_slow) = (self.build_queue(), self.is_slow(host));
+        self.stations.push(Station { host, queue, is_slow, is_active: false, deficit });
         self.stations.len() - 1
     }
 
@@ -296,6 +301,22 @@ impl Aqm for State {
         self.bytes
     }
 
+    fn changeable(&self) -> &'static [&'static str] {
+        &["slow_from", "slow_rate", "weight", "frames", "longest", "overhead", "limit", "target", "interval", "ecn"]
+    }
+
+    /// Linux changes `limit` by `ieee80211_txq_set_params`, `weight` by station (`sta_apply_airtime_params`), those of CoDel by `sta_update_codel_params`, and rates and aggregates
+    /// as drivers say: packets, deficits and the aggregate that leaves stay.
+    fn take_params(&mut self, fresh: State, now: Instant) -> Result<(), ParamError> {
+        self.params = fresh.params;
+        for number in 0..self.stations.len() {
+            let queue = self.build_queue();
+            self.stations[number].queue.take_params(queue, now)?;
+            self.stations[number].is_slow = self.is_slow(self.stations[number].host);
+        }
+        Ok(())
+    }
+
     fn set_rate(&mut self, rate: Rate, _now: Instant) {
         self.rate = rate;
     }
@@ -427,6 +448,32 @@ mod tests {
         arrive(&mut state, &mut log, 2, 1);
         let Dequeue::Packet(third) = state.dequeue(Instant::from_micros(400), &mut log) else { panic!("a packet") };
         assert_eq!(third.flow, 1);
+    }
+
+    #[test]
+    fn stations_change_their_rates_and_keep_packets_and_deficits() {
+        let (mut state, mut log) = access_point(Params::default());
+        arrive(&mut state, &mut log, 9, 3);
+        assert!(matches!(state.dequeue(Instant::ZERO, &mut log), Dequeue::Packet(_)));
+        // 2000 us at 6 Mbit/s and 100 us of overhead, of 256 us
+        assert_eq!(state.stations[2].deficit, 256_000 - 2_100_000);
+        let params = Params { slow_rate: Rate::from_mbit(12), limit: 1, overhead: US(150), ..state.params.clone() };
+        let fresh = State::new(params.clone(), &QueueContext::new(Rate::from_mbit(120), 1));
+        state.take_params(fresh, Instant::from_micros(1_000)).unwrap();
+        assert_eq!((state.packets(), state.stations[2].deficit), (2, 256_000 - 2_100_000));
+        assert!(matches!(state.dequeue(Instant::from_micros(2_099), &mut log), Dequeue::Wait(Instant(2_100_000))));
+        // 1000 us a packet: both fit into an aggregate of 4 ms, which with 150 us of overhead ends at 4250 us
+        for _ in 0..2 {
+            assert!(matches!(state.dequeue(Instant::from_micros(2_100), &mut log), Dequeue::Packet(_)));
+        }
+        // a queue of one packet drops the others that come
+        arrive(&mut state, &mut log, 9, 3);
+        assert_eq!((state.packets(), log.queue.drops_overflow), (1, 2));
+        assert!(matches!(state.dequeue(Instant::from_micros(2_100), &mut log), Dequeue::Wait(Instant(4_250_000))));
+        // station 2 becomes slow: 1500 B take 1000 us instead of 100
+        let fresh = State::new(Params { slow_from: Some(2), ..params }, &QueueContext::new(Rate::from_mbit(120), 1));
+        state.take_params(fresh, Instant::from_micros(2_100)).unwrap();
+        assert_eq!(state.stations.iter().map(|one| one.is_slow).collect::<Vec<_>>(), [false, true, true]);
     }
 
     #[test]

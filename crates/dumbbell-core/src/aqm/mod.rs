@@ -179,10 +179,14 @@ pub trait Aqm {
 
     /// Takes the parameters of `fresh`, a discipline of the same kind that was just built, which differ in [changeable](Aqm::changeable) ones alone. The packets stay, above a
     /// smaller limit too, and so does everything that was measured.
-    fn take_params(&mut self, _fresh: Self)
+    ///
+    /// # Errors
+    /// A value that only a discipline without packets can have; nothing has changed then.
+    fn take_params(&mut self, _fresh: Self, _now: Instant) -> Result<(), ParamError>
     where
         Self: Sized,
     {
+        Ok(())
     }
 
     /// Returns a copy with all packets, which goes on as the original does. A discipline that is `Clone` writes [`fork_by_clone!()`](crate::fork_by_clone).
@@ -310,10 +314,10 @@ macro_rules! aqms {
                 }
             }
 
-            fn take_params_of(&mut self, fresh: AnyAqm) {
+            fn take_params_of(&mut self, fresh: AnyAqm, now: Instant) -> Result<(), ParamError> {
                 match (self, fresh) {
-                    $( (AnyAqm::$variant(aqm), AnyAqm::$variant(fresh)) => aqm.take_params(fresh), )*
-                    _ => {}
+                    $( (AnyAqm::$variant(aqm), AnyAqm::$variant(fresh)) => aqm.take_params(fresh, now), )*
+                    _ => Ok(()),
                 }
             }
         }
@@ -404,8 +408,8 @@ impl Aqm for AnyAqm {
     fn fork(&self, shared: &mut SharedCopies) -> Result<AnyAqm, CannotFork> {
         self.fork_any(shared)
     }
-    fn take_params(&mut self, fresh: AnyAqm) {
-        self.take_params_of(fresh);
+    fn take_params(&mut self, fresh: AnyAqm, now: Instant) -> Result<(), ParamError> {
+        self.take_params_of(fresh, now)
     }
 }
 

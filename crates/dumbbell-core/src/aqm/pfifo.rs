@@ -6,6 +6,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::log::{At, Log};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::units::Instant;
 
 /// Name in experiment files.
@@ -44,8 +45,9 @@ impl Aqm for State {
         &["limit"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.params = fresh.params;
+        Ok(())
     }
 
     #[inline(always)]

@@ -25,6 +25,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::rng::Rng;
 use crate::units::{Duration, Instant};
 
@@ -179,9 +180,10 @@ impl Aqm for State {
         &["limit", "target", "tupdate", "alpha", "beta", "k", "ecn"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         let State { params, target, alpha, beta, .. } = fresh;
         (self.params, self.target, self.alpha, self.beta) = (params, target, alpha, beta);
+        Ok(())
     }
 
     #[inline(always)]

@@ -29,6 +29,7 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
+use crate::param::ParamError;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Duration, Instant};
 
@@ -450,8 +451,9 @@ impl Aqm for State {
         &["limit", "target", "tupdate", "alpha", "beta", "ecn", "ecn_prob"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         (self.limit, self.pie) = (fresh.limit, fresh.pie);
+        Ok(())
     }
 
     #[inline(always)]

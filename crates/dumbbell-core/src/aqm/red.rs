@@ -310,12 +310,13 @@ impl Aqm for State {
         &["limit", "min", "max", "probability", "ecn", "harddrop", "nodrop"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         let State { params, min, max, wlog, idle, max_p, .. } = fresh;
         // the average is kept in units of its weight
         self.average = (self.average >> self.wlog) << wlog;
         (self.params, self.min, self.max, self.wlog, self.idle, self.max_p) = (params, min, max, wlog, idle, max_p);
         self.set_range();
+        Ok(())
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@ use super::{Aqm, Dequeue, QueueContext, Verdict};
 use crate::hint::seldom;
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
+use crate::param::ParamError;
 use crate::units::{Duration, Instant};
 
 /// Name in experiment files.
@@ -67,8 +68,9 @@ impl Aqm for State {
         &["limit", "threshold", "not_ect"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.params = fresh.params;
+        Ok(())
     }
 
     #[inline(always)]

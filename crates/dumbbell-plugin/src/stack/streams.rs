@@ -3,6 +3,7 @@
 use super::PluginStack;
 use crate::abi;
 use dumbbell_core::app::StreamDirection;
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::protocol::{Datagram, Protocol};
 use dumbbell_core::stream_transport::{StreamNumber, StreamProgress, StreamTransport};
 use dumbbell_core::units::Instant;
@@ -24,6 +25,10 @@ fn receiver(way: StreamDirection) -> u32 {
 }
 
 impl StreamTransport for PluginStack {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn StreamTransport>, CannotFork> {
+        Ok(Box::new(self.copy(shared)?))
+    }
+
     fn connect(&mut self, now: Instant) {
         self.start_client(now);
     }

@@ -32,7 +32,7 @@ impl<N: Topology> Engine<N> {
         }
         match change {
             Change::Rate { hop, rate } => self.change_rate(*hop, *rate, now),
-            Change::Queue { hop, spec, keys } => return self.change_queue(*hop, spec, keys),
+            Change::Queue { hop, spec, keys } => return self.change_queue(*hop, (spec, keys), now),
             Change::Loss { place, stage, probability } => self.change_loss(*place, *stage, *probability),
             Change::BaseRtt { flow, rtt } => return self.change_base_rtt(*flow, *rtt, now),
             Change::Start { flow, at } => return self.change_start(*flow, *at),
@@ -50,7 +50,7 @@ impl<N: Topology> Engine<N> {
         self.net.change_rate(number, &self.config, now);
     }
 
-    fn change_queue(&mut self, hop: usize, spec: &AqmSpec, keys: &[String]) -> Result<(), ParamError> {
+    fn change_queue(&mut self, hop: usize, (spec, keys): (&AqmSpec, &[String]), now: Instant) -> Result<(), ParamError> {
         let mut config = (*self.config).clone();
         match hop.checked_sub(1) {
             None => config.aqm = spec.clone(),
@@ -63,7 +63,7 @@ impl<N: Topology> Engine<N> {
             let allowed = if changeable.is_empty() { "none".to_owned() } else { changeable.join(", ") };
             return Err(ParamError::new(format!("aqm.{key}"), found, allowed));
         }
-        self.net.take_params(hop, fresh);
+        self.net.take_params(hop, fresh, now).map_err(|error| error.prefix_key("aqm"))?;
         self.config = Arc::new(config);
         Ok(())
     }

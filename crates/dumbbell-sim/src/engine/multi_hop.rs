@@ -29,6 +29,7 @@ use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::reply::ReceiverReply;
@@ -570,8 +571,8 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         self.update_times(change.hop);
     }
 
-    fn take_params(&mut self, hop: usize, fresh: AnyAqm) {
-        self.hops[hop].hop.bottleneck.take_params(fresh);
+    fn take_params(&mut self, hop: usize, fresh: AnyAqm, now: Instant) -> Result<(), ParamError> {
+        self.hops[hop].take_params(fresh, now)
     }
 
     fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool {

@@ -17,6 +17,7 @@ use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
+use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::reply::ReceiverReply;
@@ -405,11 +406,12 @@ impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> Topology for Sin
         self.entrance.hop.bottleneck.set_rate(config.rate_changes[change].rate, now);
     }
 
-    fn take_params(&mut self, _hop: usize, fresh: AnyAqm) {
+    fn take_params(&mut self, _hop: usize, fresh: AnyAqm, now: Instant) -> Result<(), ParamError> {
         let is_any = TypeId::of::<A>() == TypeId::of::<AnyAqm>();
         let fresh: Box<dyn Any> = if is_any { Box::new(fresh) } else { dumbbell_core::with_aqm!(fresh, aqm => Box::new(aqm)) };
-        if let Ok(own) = fresh.downcast::<A>() {
-            self.entrance.hop.bottleneck.take_params(*own);
+        match fresh.downcast::<A>() {
+            Ok(own) => self.entrance.hop.bottleneck.take_params(*own, now),
+            Err(_) => Ok(()),
         }
     }
 

@@ -13,6 +13,7 @@ use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::Log;
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::FlowKey;
+use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{FlowCounters, QueueCounters};
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::{Instant, Rate};
@@ -127,7 +128,7 @@ pub trait Topology: Send {
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Instant);
 
     /// The queue discipline of hop `hop`, 0 is the bottleneck, takes the parameters of `fresh`.
-    fn take_params(&mut self, hop: usize, fresh: AnyAqm);
+    fn take_params(&mut self, hop: usize, fresh: AnyAqm, now: Instant) -> Result<(), ParamError>;
 
     /// A stage of hop `hop` loses packets with this `probability` from now on ([`Hop::set_loss`]).
     fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool;

@@ -1,12 +1,13 @@
-//! Configurations that tests draw: nets of several hops, and bottlenecks whose packets are delivered as they are sent.
+//! Configurations that tests draw: nets of several hops, and bottlenecks whose packets are delivered as they are sent; and copies of their runs.
 // each test uses some
 #![allow(dead_code)]
 
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamType;
 use dumbbell_core::rng::Rng;
+use dumbbell_core::units::{Duration, Instant};
 use dumbbell_core::{app, aqm, cc, link};
-use dumbbell_sim::Outcome;
+use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
 
 /// A millisecond, ns.
@@ -300,4 +301,44 @@ pub fn format_measures(outcome: &Outcome) -> String {
     let mut summary = outcome.summary.clone();
     summary["events"] = Value::Null;
     format!("{} {summary} {:?}", outcome.hash, outcome.tables)
+}
+
+fn step(sim: &mut Sim, until: Instant, config: &Value) -> bool {
+    sim.step(until).unwrap_or_else(|error| panic!("{error}\n{config}"))
+}
+
+fn finish(sim: Sim, config: &Value) -> String {
+    format_measures(&sim.finish().unwrap_or_else(|error| panic!("{error}\n{config}")))
+}
+
+/// Copies the run that `build` makes at random times, and copies a copy again: all of them end as a run does that was never copied.
+pub fn compare_copies(config: &Value, rng: &mut Rng, build: impl Fn(&Value) -> Sim) {
+    let expected = finish(build(config), config);
+    let mut sim = build(config);
+    let mut copies = Vec::new();
+    let millis = config["duration"].as_u64().expect("a time") / MS;
+    for _ in 0..1 + rng.draw_below(3) {
+        let until = sim.now() + Duration(rng.draw_below(millis * MS / 2));
+        step(&mut sim, until, config);
+        let copy = sim.fork().unwrap_or_else(|refused| panic!("{refused}\n{config}"));
+        assert!(copy.view() == sim.view(), "{config}");
+        // restored twice, with steps in between
+        let mut other = copy.fork().expect("a copy of a copy");
+        step(&mut other, until + Duration(rng.draw_below(200 * MS)), config);
+        assert!(copy.view() == sim.view(), "the copy moved: {config}");
+        copies.extend([other, copy]);
+        if rarely(rng, 3) {
+            // the original need not last as long as its copies
+            sim = copies[one(rng, &[0, copies.len() - 1]).to_owned()].fork().expect("a copy");
+        }
+    }
+    copies.push(sim);
+    for (number, copy) in copies.into_iter().enumerate() {
+        assert!(finish(copy, config) == expected, "copy {number} parts from the run:\n{config}");
+    }
+}
+
+/// How many configurations of each kind are drawn; `DUMBBELL_CASES` says more.
+pub fn count_cases() -> u64 {
+    std::env::var("DUMBBELL_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(40)
 }

@@ -26,6 +26,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::link_layer::{Framing, LinkLayer};
 use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::packet::{Ecn, Packet};
+use crate::param::ParamError;
 use crate::units::{Duration, Instant, Rate};
 use ack_filter::AckFilter;
 use cobalt::Coins;
@@ -101,7 +102,13 @@ fn buffer_limit(params: &Params, bytes_per_second: u64, full_frame: u16) -> u64 
 pub struct State {
     params: Params,
     layer: LinkLayer,
+    /// Layers before the last changes of overhead, mpu or framing, in order, each with the time of the change that ended it.
+    earlier_layers: Vec<(Instant, LinkLayer)>,
+    /// The time of the last of these changes.
+    layer_since: Instant,
     full_frame: u16,
+    /// Rate of the link, which is that of the shaper if no `bandwidth` is set.
+    link_rate: Rate,
     shaped: bool,
     shaper: CakeShaper,
     tins: Vec<Tin>,
@@ -123,7 +130,10 @@ impl State {
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
             layer: context.link_layer.with_overrides(params.overhead, params.mpu, params.framing),
+            earlier_layers: Vec::new(),
+            layer_since: Instant::ZERO,
             full_frame: context.full_frame,
+            link_rate: context.rate,
             shaped: rate > 0,
             shaper: CakeShaper::new(rate),
             tins,
@@ -158,7 +168,7 @@ impl State {
         self.tins[tin].packets -= 1;
         self.filtered += 1;
         if self.params.ingress {
-            self.charge(tin, packet.len, now, true);
+            self.charge(tin, &packet, now, true);
         }
         log.on_drop(&packet, DropReason::Filter, DropSite::Queue, At { now, queue: tin as u32 });
     }
@@ -172,10 +182,27 @@ impl State {
         Some(packet)
     }
 
+    /// Bytes of a packet on the link, by the layer that was set when it came (`cake_enqueue`: `adjusted_len`).
+    #[inline(always)]
+    fn wire_bytes(&self, packet: &Packet) -> u32 {
+        if packet.enqueue_time > self.layer_since {
+            self.layer.wire_bytes(packet.len)
+        } else {
+            self.earlier_wire_bytes(packet)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn earlier_wire_bytes(&self, packet: &Packet) -> u32 {
+        let found = self.earlier_layers.iter().find(|(until, _)| packet.enqueue_time <= *until);
+        found.map_or(self.layer, |(_, layer)| *layer).wire_bytes(packet.len)
+    }
+
     /// Charges a packet to the clocks; returns the bytes charged.
     #[inline]
-    fn charge(&mut self, tin: usize, len: u16, now: Instant, dropped: bool) -> i32 {
-        let bytes = self.layer.wire_bytes(len);
+    fn charge(&mut self, tin: usize, packet: &Packet, now: Instant, dropped: bool) -> i32 {
+        let bytes = self.wire_bytes(packet);
         if self.shaped {
             self.tins[tin].charge(bytes, now);
             self.shaper.charge(bytes, dropped);
@@ -185,8 +212,8 @@ impl State {
 
     /// Charges a packet of queue `slot`, which is the first of `list`, to the clocks and to the turns of its flow and tin.
     #[inline(always)]
-    fn charge_turn(&mut self, slot: u16, tin: usize, list: usize, len: u16, now: Instant, dropped: bool) {
-        let bytes = self.charge(tin, len, now, dropped);
+    fn charge_turn(&mut self, slot: u16, tin: usize, list: usize, packet: &Packet, now: Instant, dropped: bool) {
+        let bytes = self.charge(tin, packet, now, dropped);
         match list {
             OLD => self.table.turns[tin].charge(bytes),
             _ => self.table.flows[slot as usize].deficit -= bytes,
@@ -205,7 +232,7 @@ impl State {
         let tin = flow.tin as usize;
         flow.cobalt.queue_full(&self.tins[tin].thresholds, now);
         if self.params.ingress {
-            self.charge(tin, packet.len, now, true);
+            self.charge(tin, &packet, now, true);
         }
         log.on_drop(&packet, DropReason::Overflow, DropSite::Queue, At { now, queue: tin as u32 });
     }
@@ -269,11 +296,15 @@ impl State {
 
     /// The shaper has another rate from now on.
     fn reshape(&mut self, rate: Rate, now: Instant) {
-        let rate = bytes_per_second(rate);
         if !self.shaped {
             // The clocks stood still without a shaper: the time since gives no credit.
             self.shaper.wake(now);
         }
+        self.configure(bytes_per_second(rate));
+    }
+
+    /// Computes what follows from the parameters and the rate of the shaper, bytes per second (`cake_reconfigure`).
+    fn configure(&mut self, rate: u64) {
         self.shaped = rate > 0;
         self.shaper.set_rate(rate);
         for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
@@ -391,7 +422,7 @@ impl Aqm for State {
                     if verdict.drop && !flow.packets.is_empty() {
                         log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, at);
                         if self.params.ingress {
-                            self.charge_turn(slot, tin, list, packet.len, now, true);
+                            self.charge_turn(slot, tin, list, &packet, now, true);
                             continue 'flow;
                         }
                         continue;
@@ -403,7 +434,7 @@ impl Aqm for State {
                         log.on_mark(&packet, Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
                     }
                     log.on_dequeue(&packet, at);
-                    self.charge_turn(slot, tin, list, packet.len, now, false);
+                    self.charge_turn(slot, tin, list, &packet, now, false);
                     return Dequeue::Packet(packet);
                 }
                 self.retire(tin, slot, list, now);
@@ -420,7 +451,30 @@ impl Aqm for State {
         self.store.bytes()
     }
 
+    fn changeable(&self) -> &'static [&'static str] {
+        &["bandwidth", "rtt", "overhead", "mpu", "framing", "memlimit", "ingress", "ack_filter", "sce", "sce_thresh"]
+    }
+
+    /// As `cake_change`: clocks, packets and the states of flows stay; packets in the queue keep the bytes that they had when they came.
+    fn take_params(&mut self, fresh: State, now: Instant) -> Result<(), ParamError> {
+        let rate = bytes_per_second(fresh.params.bandwidth.unwrap_or(self.link_rate));
+        if self.shaped && rate == 0 {
+            return Err(ParamError::new("bandwidth", "no limit", "a rate: what shapes cannot stop while it runs"));
+        }
+        if fresh.layer != self.layer {
+            if self.store.packets() == 0 {
+                self.earlier_layers.clear();
+            }
+            self.earlier_layers.push((now, self.layer));
+            (self.layer_since, self.layer) = (now, fresh.layer);
+        }
+        self.params = fresh.params;
+        self.configure(rate);
+        Ok(())
+    }
+
     fn set_rate(&mut self, rate: Rate, now: Instant) {
+        self.link_rate = rate;
         if self.params.bandwidth.is_none() {
             self.reshape(rate, now);
         }
@@ -450,7 +504,7 @@ impl Aqm for State {
 
     fn counters(&self) -> Vec<(String, u64)> {
         match self.params.ack_filter {
-            AckFilter::Off => Vec::new(),
+            AckFilter::Off if self.filtered == 0 => Vec::new(),
             _ => vec![("ack_drops".to_owned(), self.filtered)],
         }
     }

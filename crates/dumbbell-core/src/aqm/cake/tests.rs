@@ -117,6 +117,64 @@ fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
     assert_eq!(times, [0, 1_211_200, 2_422_400, 3_633_600, 4_844_800]);
 }
 
+/// Takes other parameters at `now`, as a change while it runs.
+fn change(state: &mut State, params: Params, now: Instant) -> Result<(), ParamError> {
+    state.take_params(State::new(params, &QueueContext::new(RAW_10, 7)), now)
+}
+
+#[test]
+fn packets_that_wait_keep_their_overhead_and_clocks_stay_when_parameters_change() {
+    // 8 Mbit/s: 1 us a byte
+    let at_8 = Params { bandwidth: Some(Rate::from_mbit(8)), ..single() };
+    let send = |params: Params, later: u64| {
+        let (mut state, mut log) = cake(at_8.clone(), &keys(&[(1, 2)]));
+        (0..3).for_each(|seq| state.enqueue(packet(0, seq, 1000, Ecn::Ect0), Instant::ZERO, &mut log));
+        assert!(matches!(state.dequeue(Instant::ZERO, &mut log), Dequeue::Packet(_)));
+        change(&mut state, params, Instant::from_micros(500)).unwrap();
+        let now = Instant::from_micros(600);
+        (3..3 + later).for_each(|seq| state.enqueue(packet(0, seq, 1000, Ecn::Ect0), now, &mut log));
+        let sent = drain(&mut state, &mut log, now, Instant::NEVER);
+        sent.iter().map(|(time, _)| time.as_micros()).collect::<Vec<_>>()
+    };
+    // 114 B instead of 14: 1100 B for those that come later
+    assert_eq!(send(Params { overhead: Some(114), ..at_8.clone() }, 3), [1_000, 2_000, 3_000, 4_100, 5_200]);
+    // the packet that has left is charged at 8 Mbit/s, those that wait at 4
+    assert_eq!(send(Params { bandwidth: Some(Rate::from_mbit(4)), ..at_8.clone() }, 0), [1_000, 3_000]);
+    // to 16 Mbit/s and to 1100 B
+    let both = Params { bandwidth: Some(Rate::from_mbit(16)), overhead: Some(114), ..at_8.clone() };
+    assert_eq!(send(both, 2), [1_000, 1_500, 2_000, 2_550]);
+}
+
+#[test]
+fn a_smaller_memory_drops_when_the_next_packet_comes_and_thresholds_follow_the_rtt() {
+    let (mut state, mut log) = cake(single(), &keys(&[(1, 2)]));
+    (0..10).for_each(|seq| state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log));
+    let each = state.store.memory() / 10;
+    change(&mut state, Params { memlimit: Some(3 * each as u32), rtt: Duration::from_millis(20), ..single() }, Instant::ZERO)
+        .unwrap();
+    assert_eq!((state.packets(), log.queue.drops_overflow), (10, 0));
+    state.enqueue(packet(0, 10, 1514, Ecn::Ect0), Instant::ZERO, &mut log);
+    assert_eq!((state.packets(), log.queue.drops_overflow), (3, 8));
+    // 1.5 times 1211.2 us are more than 20 ms / 20; the interval is longer by the difference
+    let Tin { thresholds, .. } = &state.tins[0];
+    assert_eq!((thresholds.target.0, thresholds.interval.0), (1_816_800, 20_816_800));
+}
+
+#[test]
+fn a_shaper_may_begin_by_a_change_but_not_end() {
+    let unlimited = Params { bandwidth: Some(Rate::UNLIMITED), ..single() };
+    let (mut state, mut log) = cake(unlimited.clone(), &keys(&[(1, 2)]));
+    (0..5).for_each(|seq| state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Instant::ZERO, &mut log));
+    let start = Instant::from_millis(2);
+    change(&mut state, single(), start).unwrap();
+    // its clock stands where the queue got its first packet, as in Linux: 1211.2 us for each packet from then on
+    let times: Vec<u64> = drain(&mut state, &mut log, start, Instant::NEVER).iter().map(|(time, _)| time.0).collect();
+    assert_eq!(times, [2_000_000, 2_000_000, 2_422_400, 3_633_600, 4_844_800]);
+    let refused = change(&mut state, unlimited, start).unwrap_err();
+    assert_eq!(refused.to_string(), "bandwidth: found no limit, allowed: a rate: what shapes cannot stop while it runs");
+    assert!(state.shapes());
+}
+
 #[test]
 fn memory_limits() {
     let limit = |mbit: u64, params: Params| buffer_limit(&params, Rate::from_mbit(mbit).bytes(), 1514);

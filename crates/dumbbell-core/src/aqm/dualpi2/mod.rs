@@ -48,6 +48,7 @@ use crate::buffers::truesize;
 use crate::hint::{seldom, unlikely};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
+use crate::param::ParamError;
 use crate::rng::Rng;
 use crate::units::{Duration, Instant, Rate};
 use controller::Arithmetic;
@@ -249,9 +250,10 @@ impl Aqm for State {
         &["limit", "memlimit", "target", "tupdate", "alpha", "beta", "coupling_factor", "step_thresh", "l_drop"]
     }
 
-    fn take_params(&mut self, fresh: State) {
+    fn take_params(&mut self, fresh: State, _now: Instant) -> Result<(), ParamError> {
         self.setup = fresh.setup;
         self.coupled.take_params(fresh.coupled);
+        Ok(())
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use dumbbell_bottleneck::Hop;
 use dumbbell_core::aqm::{AnyAqm, Aqm, AqmSpec};
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::log::Log;
+use dumbbell_core::param::ParamError;
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Instant;
 
@@ -79,6 +80,18 @@ impl<L: Log> RoutedHop<L> {
             begun: HopCounts::default(),
             before: HopCounts::default(),
         }
+    }
+
+    /// Gives the parameters of `fresh` to its queue discipline.
+    ///
+    /// # Errors
+    /// A value that it cannot take while it runs.
+    pub fn take_params(&mut self, fresh: AnyAqm, now: Instant) -> Result<(), ParamError> {
+        self.hop.bottleneck.take_params(fresh, now)?;
+        self.reads_acks = self.hop.bottleneck.aqm.reads_acks();
+        // a bare hop stays one: nothing waits behind its link
+        self.is_plain = !self.reads_acks && !self.ticks && self.hop.is_direct();
+        Ok(())
     }
 
     pub fn count_now(&self) -> HopCounts {

@@ -34,6 +34,13 @@ static uint32_t ssthresh(void *this, const dumbbell_conn *conn, const dumbbell_s
   return left < 2 ? 2 : (uint32_t)left;
 }
 
+/* For copies of a run on its way. */
+static void *copy(const void *this) {
+  state *made = malloc(sizeof *made);
+  if (made) *made = *(const state *)this;
+  return made;
+}
+
 static const dumbbell_param params[] = {
     /* name, kind, default, smallest, largest, unit, meaning */
     {"increase", DUMBBELL_FLOAT, 1, 0.01, 100, "segments", "Growth in a round trip."},
@@ -44,7 +51,8 @@ static const dumbbell_control control = {.by = DUMBBELL_BY_WINDOW,
                                          .create = create,
                                          .destroy = free,
                                          .cong_avoid = cong_avoid,
-                                         .ssthresh = ssthresh};
+                                         .ssthresh = ssthresh,
+                                         .clone = copy};
 static const dumbbell_plugin plugin = {
     DUMBBELL_ABI, sizeof params / sizeof *params, "@NAME@", "AIMD", "its author", params, NULL, &control, NULL};
 

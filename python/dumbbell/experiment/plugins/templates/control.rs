@@ -4,6 +4,7 @@ mod dumbbell;
 
 use dumbbell::{export_control, Conn, Control, Kind, Param, Steer};
 
+#[derive(Clone)]
 struct Aimd {
     increase: f64,
     decrease: f64,
@@ -41,6 +42,10 @@ impl Control for Aimd {
 
     fn ssthresh(&mut self, _conn: &Conn, steer: &Steer, _by: u32) -> u32 {
         ((f64::from(steer.cwnd) * self.decrease) as u32).max(2)
+    }
+
+    fn copy(&self) -> Option<Aimd> {
+        Some(self.clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Queues and controls of `dumbbell.h` for Rust, version 4 of the interface: traits, and macros that export what implements them.
+//! Queues and controls of `dumbbell.h` for Rust, version 5 of the interface: traits, and macros that export what implements them.
 //!
 //! All times are nanoseconds, all windows segments. A panic ends the process that the plugin is in, and with it the run.
 //! Licence: MIT OR Apache-2.0.
@@ -94,6 +94,10 @@ pub trait Queue: Sized {
     fn timer(&mut self, _host: &mut Host, _now: u64) {}
     /// Tells state by the names that record.queue takes, such as "p" or "count".
     fn state(&self, _tell: &mut dyn FnMut(&str, f64)) {}
+    /// A copy that goes on as this does, for copies of a run on its way; of a type that is `Clone`, `Some(self.clone())`.
+    fn copy(&self) -> Option<Self> {
+        None
+    }
 }
 
 /// A congestion control.
@@ -126,6 +130,10 @@ pub trait Control: Sized {
     fn model(&self, _conn: &Conn, _model: &mut Model) -> Option<&'static CStr> {
         None
     }
+    /// A copy that goes on as this does, for copies of a run on its way; of a type that is `Clone`, `Some(self.clone())`.
+    fn copy(&self) -> Option<Self> {
+        None
+    }
 }
 
 /// A congestion control of video: the sender's end, with reports on each packet.
@@ -154,6 +162,10 @@ pub trait Media: Sized {
         u64::MAX
     }
     fn timer(&mut self, _now: u64) {}
+    /// A copy that goes on as this does, for copies of a run on its way; of a type that is `Clone`, `Some(self.clone())`.
+    fn copy(&self) -> Option<Self> {
+        None
+    }
 }
 
 type This = *mut c_void;
@@ -185,6 +197,10 @@ fn described(texts: [&str; 3], params: &[Param]) -> Plugin {
 // pointers are valid for the call. The interface says so.
 unsafe fn of<'a, T>(this: This) -> &'a mut T {
     unsafe { &mut *this.cast::<T>() }
+}
+
+unsafe fn copied<T>(this: *const c_void, copy: fn(&T) -> Option<T>) -> This {
+    copy(unsafe { &*this.cast::<T>() }).map_or(std::ptr::null_mut(), |copy| Box::into_raw(Box::new(copy)).cast())
 }
 
 /// What `export_queue!` exports.
@@ -220,6 +236,9 @@ pub fn queue<Q: Queue>() -> *const Plugin {
             tell(to, name.as_ptr(), value);
         });
     }
+    unsafe extern "C" fn clone<Q: Queue>(this: *const c_void) -> This {
+        unsafe { copied::<Q>(this, Q::copy) }
+    }
     let queue = Box::leak(Box::new(CQueue {
         create: Some(create::<Q>),
         destroy: Some(destroy::<Q>),
@@ -230,6 +249,7 @@ pub fn queue<Q: Queue>() -> *const Plugin {
         timer_at: Some(timer_at::<Q>),
         timer: Some(timer::<Q>),
         state: Some(state::<Q>),
+        clone: Some(clone::<Q>),
     }));
     Box::leak(Box::new(Plugin { queue, ..described([Q::NAME, Q::TITLE, Q::SOURCE], Q::PARAMS) }))
 }
@@ -271,6 +291,9 @@ pub fn control<C: Control>() -> *const Plugin {
         let model = unsafe { &mut *model };
         model.state = unsafe { &*this.cast::<C>() }.model(unsafe { &*conn }, model).map_or(std::ptr::null(), CStr::as_ptr);
     }
+    unsafe extern "C" fn clone<C: Control>(this: *const c_void) -> This {
+        unsafe { copied::<C>(this, C::copy) }
+    }
     let control = Box::leak(Box::new(CControl {
         by: C::BY,
         rate_samples: C::RATE_SAMPLES.into(),
@@ -288,6 +311,7 @@ pub fn control<C: Control>() -> *const Plugin {
         set_state: Some(set_state::<C>),
         undo_cwnd: Some(undo_cwnd::<C>),
         model: Some(model::<C>),
+        clone: Some(clone::<C>),
     }));
     Box::leak(Box::new(Plugin { control, ..described([C::NAME, C::TITLE, C::SOURCE], C::PARAMS) }))
 }
@@ -326,6 +350,9 @@ pub fn media<M: Media>() -> *const Plugin {
     unsafe extern "C" fn timer<M: Media>(this: This, now: u64) {
         unsafe { of::<M>(this) }.timer(now)
     }
+    unsafe extern "C" fn clone<M: Media>(this: *const c_void) -> This {
+        unsafe { copied::<M>(this, M::copy) }
+    }
     let media = Box::leak(Box::new(CMedia {
         interval: M::INTERVAL,
         create: Some(create::<M>),
@@ -338,6 +365,7 @@ pub fn media<M: Media>() -> *const Plugin {
         may_send: Some(may_send::<M>),
         timer_at: Some(timer_at::<M>),
         timer: Some(timer::<M>),
+        clone: Some(clone::<M>),
     }));
     Box::leak(Box::new(Plugin { media, ..described([M::NAME, M::TITLE, M::SOURCE], M::PARAMS) }))
 }

@@ -47,6 +47,13 @@ static void feedback(void *this, const dumbbell_media_packet *packets, uint64_t 
   if (self->rate > 1.5e6) self->rate = 1.5e6;
 }
 
+/* For copies of a run on its way. */
+static void *copy(const void *this) {
+  state *made = malloc(sizeof *made);
+  if (made) *made = *(const state *)this;
+  return made;
+}
+
 static const dumbbell_param params[] = {
     /* name, kind, default, smallest, largest, unit, meaning */
     {"target", DUMBBELL_TIME, 30e6, 1e6, 1e9, "", "Queueing delay from which on the video slows down."},
@@ -56,7 +63,8 @@ static const dumbbell_media media = {.interval = 50000000, /* ns between two rep
                                      .destroy = free,
                                      .encoder_rate = encoder_rate,
                                      .pacing_rate = pacing_rate,
-                                     .feedback = feedback};
+                                     .feedback = feedback,
+                                     .clone = copy};
 static const dumbbell_plugin plugin = {.abi = DUMBBELL_ABI,
                                        .params = sizeof params / sizeof *params,
                                        .name = "@NAME@",

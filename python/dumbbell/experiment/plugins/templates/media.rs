@@ -4,6 +4,7 @@ mod dumbbell;
 
 use dumbbell::{export_media, Kind, Media, MediaPacket, Param};
 
+#[derive(Clone)]
 struct ByDelay {
     target: i64,
     /// Smallest difference between arrival and sending, on two clocks, ns.
@@ -43,6 +44,10 @@ impl Media for ByDelay {
         let slows_down = least - self.base > self.target || lost * 20 > packets.len();
         self.rate *= if slows_down { 1.0 - 0.8 * seconds } else { 1.0 + 0.08 * seconds };
         self.rate = self.rate.clamp(150e3, 1.5e6);
+    }
+
+    fn copy(&self) -> Option<ByDelay> {
+        Some(self.clone())
     }
 }
 

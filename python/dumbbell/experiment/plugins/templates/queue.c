@@ -29,12 +29,20 @@ static uint64_t dequeue(void *this, dumbbell_host *host, uint64_t now) {
   return first ? first->id : 0;
 }
 
+/* For copies of a run on its way. */
+static void *copy(const void *this) {
+  state *made = malloc(sizeof *made);
+  if (made) *made = *(const state *)this;
+  return made;
+}
+
 static const dumbbell_param params[] = {
     /* name, kind, default, smallest, largest, unit, meaning */
     {"limit", DUMBBELL_INT, 1000, 1, 1e6, "packets", "Packets that the queue holds."},
     {"threshold", DUMBBELL_SIZE, 30000, 0, 1e9, "", "Marks, or drops, above this."},
 };
-static const dumbbell_queue queue = {.create = create, .destroy = free, .enqueue = enqueue, .dequeue = dequeue};
+static const dumbbell_queue queue = {
+    .create = create, .destroy = free, .enqueue = enqueue, .dequeue = dequeue, .clone = copy};
 static const dumbbell_plugin plugin = {
     DUMBBELL_ABI, sizeof params / sizeof *params, "@NAME@", "A step threshold", "its author", params, &queue, NULL, NULL};
 

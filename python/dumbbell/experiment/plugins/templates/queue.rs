@@ -4,6 +4,7 @@ mod dumbbell;
 
 use dumbbell::{export_queue, Host, Kind, Link, Packet, Param, Queue};
 
+#[derive(Clone)]
 struct Step {
     limit: u64,
     threshold: u64,
@@ -33,6 +34,10 @@ impl Queue for Step {
 
     fn dequeue(&mut self, host: &mut Host, _now: u64) -> Option<u64> {
         host.first(0).map(|packet| packet.id)
+    }
+
+    fn copy(&self) -> Option<Step> {
+        Some(self.clone())
     }
 }
 

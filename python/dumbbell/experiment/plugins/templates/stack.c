@@ -107,7 +107,14 @@ static void stats(const void *at, dumbbell_stack_stats *to) {
   to->congestion_events = self->reductions; /* what is not told stays UINT64_MAX, and is missing in results */
 }
 static const char *closed(const void *at) { (void)at; return NULL; }
+static void *copy(const void *at) { /* for copies of a run on its way */
+  state *made = malloc(sizeof *made);
+  if (made) *made = *(const state *)at;
+  return made;
+}
 
-static const dumbbell_stack stack = {controls, create, destroy, start, write_more, finish, datagram, wake, timer, stats, closed};
+static const dumbbell_stack stack = {.controls = controls, .create = create, .destroy = destroy, .start = start, .write = write_more,
+                                     .finish = finish, .datagram = datagram, .wake = wake, .timer = timer, .stats = stats,
+                                     .closed = closed, .clone = copy};
 static const dumbbell_plugin plugin = {DUMBBELL_ABI, 1, "@NAME@", "A window and nothing else", "its author", params, NULL, NULL, &stack};
 const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }

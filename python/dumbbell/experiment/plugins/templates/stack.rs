@@ -21,7 +21,7 @@ static PARAMS: [Param; 1] = [Param {
 }];
 
 /// Both ends of a connection: the client, with its window in 1/4096 packets, and what the server has.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Window {
     size: u64,
     next: u64,
@@ -152,6 +152,10 @@ impl Stack for Window {
 
     fn closed(&self) -> Option<&CStr> {
         None
+    }
+
+    fn copy(&self) -> Option<Window> {
+        Some(self.clone())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The section "stacks" of `dumbbell.h`, version 4, for Rust: a trait, and what exports it.
+//! The section "stacks" of `dumbbell.h`, version 5, for Rust: a trait, and what exports it.
 //!
 //! All times are nanoseconds. Licence: MIT OR Apache-2.0.
 
@@ -114,6 +114,11 @@ pub trait Stack: Sized {
     /// Packets that a side has taken for lost.
     fn lost(&mut self, _side: Side) -> u64 {
         NONE
+    }
+
+    /// A copy that goes on as this does, for copies of a run on its way; of a type that is `Clone`, `Some(self.clone())`.
+    fn copy(&self) -> Option<Self> {
+        None
     }
 }
 
@@ -251,6 +256,11 @@ unsafe extern "C" fn lost<S: Stack>(this: *const c_void, of_side: u32) -> u64 {
     unsafe { of::<S>(this) }.lost(side(of_side))
 }
 
+unsafe extern "C" fn clone<S: Stack>(this: *const c_void) -> This {
+    // SAFETY: as said above
+    unsafe { &*this.cast::<S>() }.copy().map_or(std::ptr::null_mut(), |copy| Box::into_raw(Box::new(copy)).cast())
+}
+
 /// Returns what `dumbbell_describe` is to return. `PARAMS` is how many parameters there are.
 pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plugin {
     assert_eq!(said.params.len(), PARAMS);
@@ -282,6 +292,7 @@ pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plug
         stream_read: if S::HAS_STREAMS { Some(stream_read::<S>) } else { None },
         close: if S::HAS_STREAMS { Some(close::<S>) } else { None },
         lost: if S::HAS_STREAMS { Some(lost::<S>) } else { None },
+        clone: Some(clone::<S>),
     }));
     Box::leak(Box::new(Plugin {
         abi: abi::ABI,
