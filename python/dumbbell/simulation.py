@@ -143,8 +143,7 @@ class Simulation:
     ) -> None:
         """Build the simulation of an experiment, which has one run: what `dumbbell.simulate` takes.
 
-        Plugins are loaded into this process. `events` keeps the events of packets for `events()`; such a simulation
-        cannot be copied. Raises InputError.
+        Plugins are loaded into this process. `events` keeps the events of packets for `events()`. Raises InputError.
         """
         self._cell = _make_cell(experiment, overrides, seed)
         self._wall_s = 0.0

@@ -4,7 +4,7 @@ use crate::{config_error, load_all, parse, run_error, Result};
 use dumbbell_core::units::{Duration, Instant};
 use dumbbell_sim::agents::{AgentError, Agents, Every, ACTIONS, COLUMNS};
 use dumbbell_sim::events::EventRecorder;
-use dumbbell_sim::{CannotFork, Sim};
+use dumbbell_sim::{CannotFork, SharedCopies, Sim};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -158,9 +158,11 @@ impl PySimulation {
         self.call_sim(py, |sim| sim.set(key, &value).map_err(config_error))
     }
 
-    /// A copy, which goes on to the same bits. Raises TypeError if a part cannot be copied.
+    /// A copy, which goes on to the same bits, with the events that were not taken yet. Raises TypeError if a part cannot be copied.
     fn fork(&self, py: Python<'_>) -> PyResult<PySimulation> {
-        Ok(PySimulation::new(self.call_sim(py, |sim| sim.fork().map_err(fork_error))?, None))
+        let mut shared = SharedCopies::default();
+        let sim = self.call_sim(py, |sim| sim.fork_with(&mut shared).map_err(fork_error))?;
+        Ok(PySimulation::new(sim, self.events.as_ref().map(|recorder| recorder.fork(&mut shared))))
     }
 
     /// Events of packets since the last call, if it keeps them.

@@ -1,5 +1,6 @@
 //! Events of packets at the hops of a run, kept until somebody takes them.
 
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Tap};
 use dumbbell_core::packet::{Ecn, Packet};
@@ -29,7 +30,7 @@ pub struct PacketEvent {
     pub is_ack: bool,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Events {
     kept: Vec<PacketEvent>,
     /// Number of the flow in each slot.
@@ -58,6 +59,12 @@ impl EventRecorder {
     /// Returns the names of the hops by their numbers.
     pub fn hops(&self) -> Vec<String> {
         lock(&self.hops).clone()
+    }
+
+    /// Returns the recorder of the copy of a run that [`Sim::fork_with`](crate::Sim::fork_with) has made with `shared`. It has the events that were not taken yet.
+    #[must_use]
+    pub fn fork(&self, shared: &mut SharedCopies) -> EventRecorder {
+        EventRecorder { events: shared.share_locked(&self.events), hops: Arc::clone(&self.hops) }
     }
 
     /// Takes the events since the last call, in the order in which they happened.
@@ -109,6 +116,10 @@ impl Log for EventListener {
 }
 
 impl Tap for EventListener {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Tap + Send>, CannotFork> {
+        Ok(Box::new(EventListener { events: shared.share_locked(&self.events), hop: self.hop }))
+    }
+
     fn listen_level(&self) -> ListenLevel {
         ListenLevel::Frames
     }

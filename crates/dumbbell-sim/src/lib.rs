@@ -19,8 +19,7 @@ use dumbbell_config::RunConfig;
 pub use dumbbell_config::{extensions, registry};
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::Model;
-use dumbbell_core::fork::SharedCopies;
-pub use dumbbell_core::fork::{CannotFork, Fork};
+pub use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::param::ParamError;
 pub use dumbbell_core::protocol;
 use dumbbell_core::record::QueueCounters;
@@ -287,8 +286,15 @@ impl Sim {
     /// # Errors
     /// A part that a program brought along, or a listener, that cannot be copied.
     pub fn fork(&self) -> Result<Sim, CannotFork> {
-        let mut shared = SharedCopies::default();
-        let (run, fault) = (self.run.fork(&mut shared)?, self.fault.fork(&mut shared));
+        self.fork_with(&mut SharedCopies::default())
+    }
+
+    /// [`Sim::fork`], after which `shared` has the copies of what a program shares with listeners of the run, such as an [`EventRecorder`](events::EventRecorder).
+    ///
+    /// # Errors
+    /// As of [`Sim::fork`].
+    pub fn fork_with(&self, shared: &mut SharedCopies) -> Result<Sim, CannotFork> {
+        let (run, fault) = (self.run.fork(shared)?, self.fault.fork(shared));
         Ok(Sim { run, fault, ..*self })
     }
 

@@ -61,17 +61,17 @@ class Dumbbell {
   /** A run of `config` that has not begun; one that is `changeable` is slower, and `set` may change it. */
   start(config, { changeable = false } = {}) {
     const { code } = this.#ask(changeable ? "begin_changeable" : "begin", config);
-    return this.#run(code);
+    return this.#run(Run, code);
   }
 
-  #run(code) {
-    return new Run(code, (name, ...more) => this.#call(name, ...more), (copied) => this.#run(copied));
-  }
-
-  /** A run of `config` that has not begun and records its events. */
+  /** A run of `config` that has not begun and records its events; `set` may change it. */
   watch(config) {
     const { code } = this.#ask("watch", config);
-    return new WatchedRun(code, (name, ...more) => this.#call(name, ...more), (copied) => this.#run(copied));
+    return this.#run(WatchedRun, code);
+  }
+
+  #run(kind, code) {
+    return new kind(code, (name, ...more) => this.#call(name, ...more), (copied) => this.#run(kind, copied));
   }
 
   #ask(name, config) {
@@ -182,7 +182,7 @@ class Run {
   }
 }
 
-/** A run whose events a page takes, to draw its packets. Its measurements are those of any other run. */
+/** A run whose events a page takes, to draw its packets. Its measurements are those of any other run. A copy and a snapshot have the events that were not taken yet. */
 class WatchedRun extends Run {
   /** The events since the last call: rows of numbers, one after the other, with the columns of `eventNames`. */
   events() {

@@ -2,6 +2,7 @@
 
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
+use dumbbell_core::fork::{CannotFork, SharedCopies};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::observe::{ControlEvent, FlowStart, ListenLevel, Tap};
 use dumbbell_core::packet::{flag, Ecn, Packet};
@@ -71,6 +72,7 @@ fn code_of<T: PartialEq>(all: &[T], one: &T) -> usize {
 }
 
 /// Events of a run that the page has not taken yet.
+#[derive(Clone)]
 struct Heard {
     rows: Vec<f64>,
     /// Names of states: those of the congestion machine, then those of controls as they appear.
@@ -121,6 +123,11 @@ impl RowRecorder {
     /// Returns the listener of the hop with this number.
     pub fn make_listener(&self, hop: usize) -> RowListener {
         RowListener { recorder: self.clone(), hop: hop as f64 }
+    }
+
+    /// Returns the recorder of the copy of a run that was made with `shared`. It has the rows that were not taken yet.
+    pub fn fork(&self, shared: &mut SharedCopies) -> RowRecorder {
+        RowRecorder { heard: shared.share_locked(&self.heard) }
     }
 
     /// Takes the rows since the last call, one after the other.
@@ -181,6 +188,10 @@ impl Log for RowListener {
 }
 
 impl Tap for RowListener {
+    fn fork(&self, shared: &mut SharedCopies) -> Result<Box<dyn Tap + Send>, CannotFork> {
+        Ok(Box::new(RowListener { recorder: self.recorder.fork(shared), hop: self.hop }))
+    }
+
     fn listen_level(&self) -> ListenLevel {
         ListenLevel::Controls
     }
@@ -287,5 +298,31 @@ mod tests {
         let number = session.begin(CONFIG).expect("a run").code;
         let refusal = session.take_events(number).expect_err("a refusal").to_json();
         assert_eq!(refusal["message"], "run 1 is not watched: begin it with watch");
+    }
+    #[test]
+    fn a_copy_of_a_watched_run_has_its_events_and_both_may_be_changed() {
+        let mut session = Session::default();
+        let number = session.watch(CONFIG).expect("a run").code;
+        session.step(number, 500.0).expect("a step");
+        let taken = session.take_events(number).expect("events").output;
+        session.step(number, 100.0).expect("a step");
+        let kept = session.fork(number).expect("a copy").code;
+        session.set(number, br#"{"key": "bottleneck.aqm.target", "value": 50000000}"#).expect("a change");
+        session.step(number, 900.0).expect("a step");
+        let changed = session.take_events(number).expect("events").output;
+        session.restore(number, kept).expect("a run");
+        session.step(number, 900.0).expect("a step");
+        let restored = session.take_events(number).expect("events").output;
+        session.step(kept, 900.0).expect("a step");
+        assert!(restored == session.take_events(kept).expect("events").output && restored != changed);
+        let names = |session: &mut Session, run| session.describe_events(run).expect("names").output;
+        assert_eq!(names(&mut session, number), names(&mut session, kept));
+        // the events of a run that was neither copied nor changed
+        let whole = session.watch(CONFIG).expect("a run").code;
+        session.step(whole, 1500.0).expect("a step");
+        assert!(session.take_events(whole).expect("events").output == [taken, restored].concat());
+        let digest = |reply: Vec<u8>| serde_json::from_slice::<Value>(&reply).expect("JSON")["digest"].clone();
+        let ends = [number, kept, whole].map(|run| digest(session.finish(run).expect("an outcome").output));
+        assert!(ends[0] == ends[1] && ends[1] == ends[2], "{ends:?}");
     }
 }

@@ -4,7 +4,7 @@ use crate::events::RowRecorder;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Duration;
 use dumbbell_sim::table::{Column, Table};
-use dumbbell_sim::{HopView, Outcome, RunError, Sim, View};
+use dumbbell_sim::{HopView, Outcome, RunError, SharedCopies, Sim, View};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 
@@ -105,14 +105,14 @@ impl Session {
         self.add(Run { sim, events: None })
     }
 
-    /// Begins a run whose events the page takes with [`Session::take_events`]; its measurements are the same.
+    /// Begins a run whose events the page takes with [`Session::take_events`], and that [`Session::set`] may change; its measurements are the same.
     ///
     /// # Errors
     /// The first key that cannot be used.
     pub fn watch(&mut self, given: &[u8]) -> Result<Reply, CallError> {
         let (recorder, config) = (RowRecorder::new(), parse(given)?);
         let mut hops = 0..;
-        let sim = Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).build()?;
+        let sim = Sim::builder(&config).listener(|_| recorder.make_listener(hops.next().unwrap_or(usize::MAX))).changeable().build()?;
         self.add(Run { sim, events: Some(recorder) })
     }
 
@@ -138,11 +138,14 @@ impl Session {
     /// No such run.
     pub fn fork(&mut self, number: i32) -> Result<Reply, CallError> {
         let copy = self.copy(number)?;
-        self.add(Run { sim: copy, events: None })
+        self.add(copy)
     }
 
-    fn copy(&mut self, number: i32) -> Result<Sim, CallError> {
-        self.get(number)?.sim.fork().map_err(|refused| CallError::Other(refused.to_string()))
+    /// Returns a copy of a run, with the events that the page has not taken yet.
+    fn copy(&mut self, number: i32) -> Result<Run, CallError> {
+        let (run, mut shared) = (self.get(number)?, SharedCopies::default());
+        let sim = run.sim.fork_with(&mut shared).map_err(|refused| CallError::Other(refused.to_string()))?;
+        Ok(Run { sim, events: run.events.as_ref().map(|recorder| recorder.fork(&mut shared)) })
     }
 
     /// Replaces run `number` by a copy of run `from`.
@@ -150,8 +153,7 @@ impl Session {
     /// # Errors
     /// No such run.
     pub fn restore(&mut self, number: i32, from: i32) -> Result<Reply, CallError> {
-        let copy = self.copy(from)?;
-        *self.get(number)? = Run { sim: copy, events: None };
+        *self.get(number)? = self.copy(from)?;
         Ok(Value::Null.into())
     }
 
