@@ -8,6 +8,7 @@ import type { Outcome } from "../simulation";
 import { ValueError } from "../quantities";
 import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
+import { formatRepetition } from "../settings";
 import { formatToml, readToml, TextError } from "../toml";
 import { formatNumber, palette } from "./format";
 import { Term } from "./tip";
@@ -39,7 +40,7 @@ const SHOWN_STORIES = 60;
 
 export function Stories({ session, side }: { session: Session; side: Side }) {
   useMoments(session);
-  const told = side.data.stories.filter((one) => one.time <= session.now).sort((a, b) => a.time - b.time);
+  const told = side.data.stories.kept.filter((one) => one.time <= session.now).sort((a, b) => a.time - b.time);
   const shown = told.slice(-SHOWN_STORIES).reverse();
   return (
     <section class="panel stories">
@@ -226,7 +227,8 @@ export function FilePanel(props: { session: Session; side: Side; registry: Regis
   }, [text]);
   const apply = () => {
     try {
-      edit(readToml(draft ?? text, registry));
+      const { settings } = side.experiment;
+      edit({ ...readToml(draft ?? text, registry), ...(settings ? { settings } : {}) });
       setFault(null);
     } catch (error) {
       if (error instanceof TextError) setFault(error.line === null ? error.message : `line ${error.line}: ${error.message}`);
@@ -269,8 +271,8 @@ export function FilePanel(props: { session: Session; side: Side; registry: Regis
         {copied}
       </p>
       <p class="about">
-        This command repeats the run:
-        <code class="command">dumbbell run playground.toml</code>
+        {side.experiment.settings ? "This program repeats the run: the file has no words for a parameter that changes." : "This command repeats the run:"}
+        <code class="command">{formatRepetition(side.experiment, registry, "playground.toml")}</code>
       </p>
     </section>
   );

@@ -127,7 +127,7 @@ export function Ribbons({ session, side }: { session: Session; side: Side }) {
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     flows.forEach((_, flow) => {
-      const changes = side.data.states.filter((one) => one.flow === flow);
+      const changes = side.data.states.kept.filter((one) => one.flow === flow);
       changes.forEach((one, index) => {
         const end = changes[index + 1]?.time ?? Math.max(side.now, one.time);
         const [x0, x1] = [toX(one.time), toX(end)];
