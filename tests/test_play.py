@@ -460,6 +460,30 @@ class TestInABrowser:
         assert not chromium.errors and not chromium.outside
 
     @pytest.mark.slow
+    def test_a_report_leads_to_its_runs_at_their_moment(self, chromium: browser.Browser, tmp_path: Path) -> None:
+        results = dumbbell.run(tomllib.loads(SHORT), output=tmp_path / "short.duckdb", progress=False)
+        path = results.report(tmp_path / "report.html", playground=True)
+        chromium.set_window(SIZES[0])
+        chromium.open(path)
+        report = PlayPage.__new__(PlayPage)
+        report.browser = chromium
+        report.until("document.documentElement.dataset.ready")
+        report.value("void report.open([0], 'a run')")
+        report.until("document.querySelector('#panel a.play')?.href.includes('#g=')")
+        report.until("document.querySelector('#panel input[aria-label=\"From, seconds\"]')")
+        report.value(
+            "fill = document.querySelector('#panel input[aria-label=\"From, seconds\"]'); fill.value = '1.5';"
+            "fill.dispatchEvent(new Event('change'))"
+        )
+        report.until("document.querySelector('#panel a.play').href.endsWith('&t=1500')")
+        name, _, fragment = report.value("document.querySelector('#panel a.play').href").partition("#")
+        assert name == (tmp_path / "playground.html").as_uri()
+        page = PlayPage(chromium, tmp_path / "playground.html", fragment)
+        assert page.value("playground.now") == 1500
+        assert page.digest == results.runs["hash"].item() == compute_digest(SHORT)
+        assert tomllib.loads(page.value("toml()")) | {"title": "short"} == tomllib.loads(SHORT)
+
+    @pytest.mark.slow
     def test_an_earlier_moment_begins_at_a_snapshot(self, page: PlayPage) -> None:
         page.run(SHORT.replace("3s", "60s"))
         page.seek(60_000)

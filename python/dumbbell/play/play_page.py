@@ -12,7 +12,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.figures.html import to_json
 
 PAGE = Path(__file__).parent / "built" / "play.html"
-_GIVEN = '<script type="application/json" id="given">'
+GIVEN = '<script type="application/json" id="given">'
 # keys of an experiment that the page has no controls for, with what they are in words
 NOT_SHOWN = {"hop": "several hops", "plugins": "plugins"}
 # keys whose values were computed from others: the page has the computed ones
@@ -53,4 +53,4 @@ def make_page(cell: Cell | None = None) -> str:
         return page
     digest = _native.run(cell.config, _native.Cancel()).hash
     given = to_json({"experiment": describe_cell(cell), "digest": digest})
-    return page.replace(_GIVEN, f"{_GIVEN}{given}", 1)
+    return page.replace(GIVEN, f"{GIVEN}{given}", 1)

@@ -81,6 +81,11 @@ async function start(): Promise<void> {
     const firstLesson = LESSONS.findIndex((one) => one.key === readLesson(location.hash));
     render(<App session={session} native={native} firstLesson={firstLesson} />, root);
     document.documentElement.dataset["ready"] = "yes";
+    const stop = session.onFrame(() => {
+      if (!session.all.every((one) => one.isShown)) return;
+      performance.mark("first picture");
+      stop();
+    });
   });
   addEventListener("hashchange", () => location.reload());
   // for tests, and for readers who write programs in the console

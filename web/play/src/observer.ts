@@ -184,6 +184,8 @@ interface Episode {
   number: number;
   cause: string;
   before: number;
+  /** Reductions of the flow by the same cause that follow each other. */
+  count: number;
 }
 
 export class Observer {
@@ -199,6 +201,9 @@ export class Observer {
   #acks: { flow: number; time: number; hop: number }[] = [];
   #bursts = new Map<string, { number: number; last: number; count: number }>();
   #episodes = new Map<number, Episode>();
+  /** The last reductions that are over, by flow, and when each began. */
+  #reductions = new Map<number, Episode & { last: number }>();
+  #isStarting = new Set<number>();
   #lastStates = new Map<number, string>();
   #machines = new Map<number, string>();
   #windows = new Map<number, number>();
@@ -229,6 +234,8 @@ export class Observer {
     for (const [key, packet] of this.#packets) copied.#packets.set(key, { ...packet });
     copied.#acks = [...this.#acks];
     for (const [key, burst] of this.#bursts) copied.#bursts.set(key, { ...burst });
+    for (const [flow, one] of this.#reductions) copied.#reductions.set(flow, { ...one });
+    copied.#isStarting = new Set(this.#isStarting);
     copied.#episodes = new Map(this.#episodes);
     copied.#lastStates = new Map(this.#lastStates);
     copied.#machines = new Map(this.#machines);
@@ -265,6 +272,7 @@ export class Observer {
           this.flows.set(flow, { ahead: number, behind: queued, up: code === 1 });
           this.#enterState(time, flow, SLOW_START);
           this.#starts.set(flow, time);
+          this.#isStarting.add(flow);
           if (flow < this.flowCount) this.tell({ time, kind: "start", flow, text: `${this.nameOf(flow)} started.` });
           break;
         case "enqueue":
@@ -293,7 +301,7 @@ export class Observer {
           const packet = this.#packets.get(`${hop} ${flow} ${number} ${queued}`);
           if (packet) packet.flags |= MARKED;
           this.#add(this.marksByFlow, flow);
-          this.#tellBurst("mark", time, flow, `${names.marks[Math.floor(code / 8)]!.toUpperCase()}-marked`);
+          this.#tellBurst("mark", time, flow, `${names.marks[Math.floor(code / 8)]!.toUpperCase()}-marked${placeOf(hop)}`);
           break;
         }
         case "drop": {
@@ -303,7 +311,7 @@ export class Observer {
           packet.dropped = time;
           if (!known) this.#packets.set(`drop ${hop} ${flow} ${number} ${time}`, packet);
           this.#add(this.dropsByFlow, flow);
-          this.#tellBurst("drop", time, flow, `dropped ${DROP_WORDS[reason] ?? reason}`);
+          this.#tellBurst("drop", time, flow, `dropped${placeOf(hop)} ${DROP_WORDS[reason] ?? reason}`);
           break;
         }
         case "ack":
@@ -318,7 +326,8 @@ export class Observer {
           const start = this.#starts.get(flow) ?? 0;
           const after = start > 0 ? `, ${formatSeconds(time - start)} after it had begun` : "";
           const text = `${capitalise(ENDED[cause] ?? "something unknown ended")} the ${phase} of ${this.nameOf(flow)} at a window of ${countSegments(number)}${after}.`;
-          this.tell({ time, kind: cause === "timeout" ? "timeout" : "exit", flow, text });
+          // a control without slow start reports that it is past it with each reduction
+          if (this.#isStarting.delete(flow)) this.tell({ time, kind: cause === "timeout" ? "timeout" : "exit", flow, text });
           if (this.#lastStates.get(flow) === SLOW_START) this.#enterState(time, flow, AVOIDANCE);
           break;
         }
@@ -360,9 +369,17 @@ export class Observer {
       if (state === "recovery") this.tell({ time, kind: "reduction", flow, text: `Loss took ${this.nameOf(flow)} into recovery.` });
     } else if (cause !== undefined && !this.#episodes.has(flow)) {
       const before = this.#windows.get(flow) ?? NaN;
-      const number = this.tell({ time, kind: "reduction", flow, text: `${capitalise(cause)} makes ${this.nameOf(flow)} reduce its window.` });
-      this.#episodes.set(flow, { number, cause, before });
-    } else if (state === "loss") this.#episodes.delete(flow);
+      const former = this.#reductions.get(flow);
+      const goesOn = former?.cause === cause && time - former.last < BURST_MS;
+      const makes = cause === "loss" ? "makes" : "make";
+      const number = goesOn ? former.number : this.tell({ time, kind: "reduction", flow, text: `${capitalise(cause)} ${makes} ${this.nameOf(flow)} reduce its window.` });
+      const count = goesOn ? former.count + 1 : 1;
+      this.#episodes.set(flow, { number, cause, before, count });
+      this.#reductions.set(flow, { number, cause, before, count, last: time });
+    } else if (state === "loss") {
+      this.#episodes.delete(flow);
+      this.#isStarting.add(flow);
+    }
   }
 
   #endEpisodes(view: View): void {
@@ -371,9 +388,10 @@ export class Observer {
       const state = this.#machines.get(one.number);
       if (episode && state !== "recovery" && state !== "cwr") {
         this.#episodes.delete(one.number);
-        const { number, cause, before } = episode;
+        const { number, cause, before, count } = episode;
         const changed = one.cwnd < before ? ` from ${before} to ${countSegments(one.cwnd)}` : "";
-        this.#reword(number, `${capitalise(cause)} made ${this.nameOf(one.number)} reduce its window${changed}.`);
+        const times = count > 1 ? ` ${count} times until ${formatSeconds(view.time_ms)}${changed && `, the last time${changed}`}` : changed;
+        this.#reword(number, `${capitalise(cause)} made ${this.nameOf(one.number)} reduce its window${times}.`);
       }
       if (!this.#episodes.has(one.number)) this.#windows.set(one.number, one.cwnd);
     }
@@ -485,6 +503,11 @@ export class Observer {
     for (const { ahead } of this.flows.values()) most = Math.max(most, ahead);
     return Math.min(most, 250);
   }
+}
+
+/** Where a hop is, unless it is the bottleneck. */
+function placeOf(hop: number): string {
+  return hop === 0 ? "" : " on the way back";
 }
 
 function capitalise(text: string): string {

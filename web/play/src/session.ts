@@ -321,9 +321,10 @@ export class Session {
     for (const side of this.all) side.ask({ kind: "packet" });
   }
 
-  stepRtt(): void {
+  /** Goes on by so many round trips, or back. */
+  stepRtt(count = 1): void {
     this.pause();
-    this.seek(this.now + findLongestRtt(this.side.experiment) / MS);
+    this.seek(this.now + (count * findLongestRtt(this.side.experiment)) / MS);
   }
 
   // ---------------------------------------------------------------- listeners

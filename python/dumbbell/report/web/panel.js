@@ -185,11 +185,13 @@
           }
         }
       }
+      /** @type {{ link: HTMLAnchorElement, run: number, config: string }[]} */
+      this.playLinks = [];
       const commands = read.map((one, i) => {
         const code = element("code", {}, one.command);
         const copy = element("button", { type: "button", class: "quiet", onclick: () => copied(copy, one.command, code) }, "Copy");
         const title = this.chosen.length > 1 ? `${nameOf(this.chosen[i], this.runs)}: repeat it` : "Repeat this run";
-        const leads = one.plays ? [this.playButton(this.chosen[i], one)] : [];
+        const leads = one.plays ? [this.makePlayLink(this.chosen[i], one)] : [];
         return element("div", { class: "command" }, element("div", { class: "note" }, title, copy), element("pre", { tabindex: "0" }, code), ...leads);
       });
       const more = read.map((one, i) => {
@@ -203,21 +205,20 @@
       const late = this.chosen.filter((run) => model.late.includes(run)).map((run) => element("p", { class: "empty" }, `${nameOf(run, this.runs)} was too late and does not count: its machine did not keep time.`));
       this.facts.replaceChildren(...late, element("div", { class: one ? "" : "scroll" }, element("table", { class: one ? "facts one" : "facts" }, one ? null : head, ...rows)), ...(one ? commands : []));
       this.after.replaceChildren(...(one ? [] : commands), ...more);
+      void this.aimPlayLinks();
     }
 
-    /** A link to the run in the playground, at the beginning of the time that the charts show. */
-    playButton(run, read) {
+    /** Returns a link to a run in the playground. */
+    makePlayLink(run, read) {
       const link = element("a", { href: report.model.playground, target: "_blank", class: "play" }, "Open in the playground");
-      const follow = async (event) => {
-        if (link.dataset.moment === String(this.time?.[0] ?? 0)) return;
-        event.preventDefault();
-        const moment = this.time?.[0] ?? 0;
-        link.href = `${report.model.playground}#${await playFragment(run, read.config, moment)}`;
-        link.dataset.moment = String(moment);
-        link.click();
-      };
-      link.addEventListener("click", follow);
+      this.playLinks.push({ link, run, config: read.config });
       return link;
+    }
+
+    /** Lets the links to the playground begin at the moment at which the charts begin. */
+    async aimPlayLinks() {
+      const moment = this.time?.[0] ?? 0;
+      for (const { link, run, config } of this.playLinks) link.href = `${report.model.playground}#${await formatPlayFragment(run, config, moment)}`;
     }
 
     // charts of one time: a drag or two numbers choose a part of it
@@ -270,6 +271,7 @@
 
     span(time) {
       this.time = time;
+      void this.aimPlayLinks();
       const [from, to] = time ?? [0, this.end];
       this.inputs[0].value = String(Number(from.toPrecision(6)));
       this.inputs[1].value = String(Number(to.toPrecision(6)));
@@ -344,7 +346,7 @@
   }
 
   /** The fragment with which the playground begins with a run, as `make_fragment` in Python makes it, at a moment, s. */
-  async function playFragment(run, config, moment) {
+  async function formatPlayFragment(run, config, moment) {
     const { model } = report;
     const text = JSON.stringify({ title: nameOf(run, [run]) || document.title, seed: model.seed[run], ...JSON.parse(config) });
     const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));

@@ -9,12 +9,12 @@ import type { Session, Side, SideName } from "../session";
 import { formatToml } from "../toml";
 import { Chart, CHARTS } from "./charts";
 import { Controls } from "./controls";
-import { colourOf, palette } from "./format";
+import { colourOf, formatNumber, formatTime, palette } from "./format";
 import { LessonPanel } from "./lesson";
 import type { NativeRun } from "./panels";
 import { Distribution, FilePanel, Results, Stories } from "./panels";
 import { Picture } from "./picture";
-import { QueueStates, Ribbons, Ticks } from "./strips";
+import { findSample, QueueStates, Ribbons, Ticks } from "./strips";
 import { Term } from "./tip";
 import { Transport } from "./transport";
 
@@ -89,6 +89,7 @@ export function App({ session, native, firstLesson }: { session: Session; native
               <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} />
             ))}
           </div>
+          <Summary session={session} side={side} />
           {both && <Difference session={session} />}
           <div class="panels">
             <Stories session={session} side={side} />
@@ -152,6 +153,23 @@ function Legend({ side }: { side: Side }) {
   );
 }
 
+/** The moment in words, for readers who do not see the picture: it is spoken when the run is paused. */
+function Summary({ session, side }: { session: Session; side: Side }) {
+  const sample = findSample(side.data.samples, session.now);
+  if (session.isPlaying || session.isAsking || !sample) return <p class="spoken" role="status" />;
+  const parts = [`At ${formatTime(session.now)}: ${formatNumber(sample.backlog, 4)} packets in the queue`];
+  if (!Number.isNaN(sample.sojourn)) parts.push(`time in queue ${formatNumber(sample.sojourn)} ms`);
+  listFlows(side.experiment).forEach((one, flow) => {
+    const [cwnd, srtt] = [sample.cwnd[flow], sample.srtt[flow]];
+    if (cwnd !== undefined && !Number.isNaN(cwnd)) parts.push(`flow ${flow + 1}, ${one.name}: window ${formatNumber(cwnd)} segments, RTT ${formatNumber(srtt)} ms`);
+  });
+  return (
+    <p class="spoken" role="status">
+      {parts.join("; ")}.
+    </p>
+  );
+}
+
 function Refusals({ message }: { message: string }) {
   if (!message) return null;
   return (
@@ -165,7 +183,7 @@ function Sides({ session }: { session: Session }) {
   if (!session.sides.b)
     return (
       <button type="button" onClick={() => session.compare(session.side.experiment)}>
-        compare with another set-up
+        compare<span class="wide"> with another set-up</span>
       </button>
     );
   return (
@@ -249,7 +267,7 @@ function ThemeButton({ session }: { session: Session }) {
   );
 }
 
-/** Space plays and pauses, the arrows step, unless a field has the focus. */
+/** Space plays and pauses, the arrows go on and back, Home and End to the ends, unless a field has the focus. */
 function useKeys(session: Session): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -260,7 +278,13 @@ function useKeys(session: Session): void {
         if (session.isPlaying) session.pause();
         else session.play();
       } else if (event.key === "ArrowRight") session.stepRtt();
+      else if (event.key === "ArrowLeft") session.stepRtt(-1);
       else if (event.key === ".") session.stepPacket();
+      else if (event.key === "Home" || event.key === "End") {
+        event.preventDefault();
+        session.pause();
+        session.seek(event.key === "Home" ? 0 : session.duration);
+      }
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);

@@ -103,6 +103,23 @@ export const CHARTS: ChartKind[] = [
   },
 ];
 
+/** A click on an element goes to the moment there, and so does a drag. `toTime` returns the time at a place, px. */
+export function seekByPointer(element: HTMLElement, session: Session, toTime: (x: number) => number): void {
+  const seek = (event: PointerEvent) => {
+    session.pause();
+    session.seek(toTime(event.clientX - element.getBoundingClientRect().left));
+  };
+  element.style.touchAction = "pan-y";
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    element.setPointerCapture(event.pointerId);
+    seek(event);
+  });
+  element.addEventListener("pointermove", (event) => {
+    if (element.hasPointerCapture(event.pointerId)) seek(event);
+  });
+}
+
 /** The part of a run that charts show, ms. */
 export function chooseSpan(session: Session): [number, number] {
   const { now, duration, span } = session;
@@ -239,10 +256,7 @@ function makePlot(host: HTMLElement, session: Session, side: Side, kind: ChartKi
     padding: [6, RIGHT, 0, 0],
   };
   const plot = new uPlot(options, [[], ...order.map(() => [])] as unknown as uPlot.AlignedData, host);
-  plot.over.addEventListener("click", (event) => {
-    session.pause();
-    session.seek(plot.posToVal(event.offsetX, "x"));
-  });
+  seekByPointer(plot.over, session, (x) => plot.posToVal(x, "x"));
   return plot;
 }
 

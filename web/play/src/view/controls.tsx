@@ -60,7 +60,7 @@ export function Controls({ session, experiment, registry, edit }: Props) {
       </section>
       <section>
         <h2>Run</h2>
-        <Quantity label="duration" term="How long is simulated." value={experiment.duration} onChange={(value) => edit({ ...experiment, duration: Math.max(100 * MS, Math.min(value, 600 * SECOND)) })} />
+        <Quantity label="duration" term="How long is simulated." value={experiment.duration} onChange={(value) => edit({ ...experiment, duration: Math.max(100 * MS, Math.min(value, 3600 * SECOND)) })} />
         <NumberField label="seed" term="seed" value={experiment.seed} onChange={(seed) => edit({ ...experiment, seed })} />
         <SectionFields summary="Hosts" params={registry.sections["hosts"] ?? []} table={experiment.hosts ?? {}} onChange={set("hosts")} />
       </section>
@@ -342,7 +342,9 @@ function SetQueue({ session, experiment, registry }: Omit<Props, "edit">) {
   return (
     <div class="set-queue">
       <div class="field">
-        <label for="set-key">queue</label>
+        <label for="set-key">
+          <Term text="A parameter of the queue gets another value at this moment. The queue keeps its packets and all that it has measured.">set</Term>
+        </label>
         <select id="set-key" value={key} onChange={(event) => setChosen(event.currentTarget.value)}>
           {keys.map((one) => (
             <option key={one} value={one}>
@@ -351,7 +353,7 @@ function SetQueue({ session, experiment, registry }: Omit<Props, "edit">) {
           ))}
         </select>
       </div>
-      <ParamField key={key} param={param} value={last} label="from now on" onChange={(value) => session.change({ kind: "set", key, value: value === undefined ? param.default : value })} />
+      <ParamField key={key} param={param} value={last} label="to" onChange={(value) => session.change({ kind: "set", key, value: value === undefined ? param.default : value })} />
     </div>
   );
 }

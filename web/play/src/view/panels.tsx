@@ -10,7 +10,7 @@ import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
 import { formatRepetition } from "../settings";
 import { formatToml, readToml, TextError } from "../toml";
-import { formatNumber, palette } from "./format";
+import { colourOf, formatNumber, palette } from "./format";
 import { Term } from "./tip";
 
 /** Renders again with the moments of a session, some times a second at most. */
@@ -36,6 +36,11 @@ function useMoments(session: Session, perSecond = 8): void {
   }, [session, perSecond]);
 }
 
+/** Lets no line break between a number and its unit. */
+function keepUnits(text: string): string {
+  return text.replace(/(\d) (?=m?s\b|[kM]?bit|packets|segments)/g, "$1\u00a0");
+}
+
 const SHOWN_STORIES = 60;
 
 export function Stories({ session, side }: { session: Session; side: Side }) {
@@ -52,7 +57,7 @@ export function Stories({ session, side }: { session: Session; side: Side }) {
             <button type="button" title="go to this moment" onClick={() => (session.pause(), session.seek(one.time))}>
               {formatSeconds(one.time)}
             </button>{" "}
-            <span style={{ "--flow": `var(--series-${one.flow % 8})` }}>{one.text}</span>
+            <span style={one.flow < 0 ? {} : { "--flow": colourOf(one.flow) }}>{keepUnits(one.text)}</span>
           </li>
         ))}
       </ol>

@@ -5,7 +5,7 @@ import { listFlows } from "../experiment";
 import type { Sample } from "../observer";
 import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
-import { chooseSpan, GUTTER, onMove, RIGHT } from "./charts";
+import { chooseSpan, GUTTER, onMove, RIGHT, seekByPointer } from "./charts";
 import { formatNumber, palette } from "./format";
 import { Term } from "./tip";
 
@@ -49,19 +49,17 @@ function Strip({ session, side, height, label, paint }: StripProps) {
     const observer = new ResizeObserver(draw);
     observer.observe(own);
     const stop = onMove(session, () => own.clientWidth, draw);
+    seekByPointer(own, session, (x) => {
+      const [low, high] = chooseSpan(session);
+      return low + ((x - GUTTER) / (own.clientWidth - GUTTER - RIGHT)) * (high - low);
+    });
     draw();
     return () => {
       observer.disconnect();
       stop();
     };
   }, [session, side, height]);
-  const seek = (event: MouseEvent) => {
-    const [low, high] = chooseSpan(session);
-    const width = canvas.current!.clientWidth;
-    session.pause();
-    session.seek(low + ((event.offsetX - GUTTER) / (width - GUTTER - RIGHT)) * (high - low));
-  };
-  return <canvas ref={canvas} class="strip" style={{ height: `${height}px` }} role="img" aria-label={label} onClick={seek} />;
+  return <canvas ref={canvas} class="strip" style={{ height: `${height}px` }} role="img" aria-label={label} />;
 }
 
 const TICKS: { key: "marks" | "aqmDrops" | "overflow"; word: string; colour: string; explains: string }[] = [
