@@ -177,7 +177,7 @@ HAS_WASM32 = { test -d "$$(rustc --print sysroot)/lib/rustlib/$(WASM32)" || rust
 # the tests' runs are short: optimising the module costs ten times what it saves
 WASM_ci := --config profile.ci.opt-level=0
 # pages load it: small comes before fast
-WASM_release := --config 'profile.release.opt-level="s"' --config profile.release.strip=true
+WASM_release := --config 'profile.release.opt-level="z"' --config profile.release.strip=true
 .PHONY: wasm
 wasm: | tools
 	@$(HAS_WASM32) || { echo "make wasm needs Rust's standard library for $(WASM32)" >&2; exit 1; }
@@ -295,6 +295,7 @@ wheel-test: wheel
 		&& dumbbell list experiments | grep sce/one-flow-reno-cubic \
 		&& dumbbell run sce/one-flow-reno-cubic \
 		&& dumbbell study tables sce results.duckdb | grep '^## 5.1.1' \
+		&& dumbbell play sce/one-flow --cell 1 -o play.html && grep -c 'id="module"' play.html \
 		&& echo 'the wheel works in an empty folder'
 
 # pip builds the source package where Rust is installed. All files in it must be committed.

@@ -1,6 +1,7 @@
 """The playground: the same digests as native runs, and the page in a browser, driven control by control."""
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import dumbbell
 from conftest import TWO_FLOWS, Command
 from dumbbell import _native, experiment
 from dumbbell.errors import InputError
@@ -227,6 +229,20 @@ base_rtt = "30ms"
 """
 
 
+# places of the right answers of each lesson, as native runs of its experiments have them
+ANSWERS = {
+    "queue": (2, 1, 3),
+    "slow-start": (1, 1, 0),
+    "sawtooth": (1, 2, 1),
+    "cubic": (1, 2, 1),
+    "codel-pie": (1, 2, 1),
+    "flow-queues": (2, 1, 0),
+    "bbr": (0, 2, 2),
+    "l4s": (0, 1, 2),
+    "ack-clock": (2, 1, 2),
+}
+
+
 class PlayPage:
     """The playground in a window, paused."""
 
@@ -376,7 +392,7 @@ class TestInABrowser:
         page.seek(700)
         assert page.value("playground.now") == 700
         assert page.value("document.querySelector('.clock').textContent") == "0.700 s"
-        assert page.value("playground.side.data.stories.every(one => one.time <= 720)")
+        assert page.value("playground.side.data.stories.kept.every(one => one.time <= 720)")
         page.seek(2000)
         assert page.value(SEEN) == seen
         page.press("+ RTT")
@@ -444,25 +460,139 @@ class TestInABrowser:
         assert not chromium.errors and not chromium.outside
 
     @pytest.mark.slow
-    def test_a_lesson_checks_answers_in_its_run(self, page: PlayPage) -> None:
-        page.value("fill(document.querySelector('[aria-label=\"lesson\"]'), '0'), settle()")
-        page.until("document.querySelector('.lesson form')")
-        verdicts = []
-        # right, wrong, right: 91 ms, 45 ms, 182 ms
-        for choice in (2, 0, 3):
-            page.until("document.querySelectorAll('.lesson input').length === 4 && playground.now === 0")
+    def test_a_report_leads_to_its_runs_at_their_moment(self, chromium: browser.Browser, tmp_path: Path) -> None:
+        results = dumbbell.run(tomllib.loads(SHORT), output=tmp_path / "short.duckdb", progress=False)
+        path = results.report(tmp_path / "report.html", playground=True)
+        chromium.set_window(SIZES[0])
+        chromium.open(path)
+        report = PlayPage.__new__(PlayPage)
+        report.browser = chromium
+        report.until("document.documentElement.dataset.ready")
+        report.value("void report.open([0], 'a run')")
+        report.until("document.querySelector('#panel a.play')?.href.includes('#g=')")
+        report.until("document.querySelector('#panel input[aria-label=\"From, seconds\"]')")
+        report.value(
+            "fill = document.querySelector('#panel input[aria-label=\"From, seconds\"]'); fill.value = '1.5';"
+            "fill.dispatchEvent(new Event('change'))"
+        )
+        report.until("document.querySelector('#panel a.play').href.endsWith('&t=1500')")
+        name, _, fragment = report.value("document.querySelector('#panel a.play').href").partition("#")
+        assert name == (tmp_path / "playground.html").as_uri()
+        page = PlayPage(chromium, tmp_path / "playground.html", fragment)
+        assert page.value("playground.now") == 1500
+        assert page.digest == results.runs["hash"].item() == compute_digest(SHORT)
+        assert tomllib.loads(page.value("toml()")) | {"title": "short"} == tomllib.loads(SHORT)
+
+    @pytest.mark.slow
+    def test_an_earlier_moment_begins_at_a_snapshot(self, page: PlayPage) -> None:
+        page.run(SHORT.replace("3s", "60s"))
+        page.seek(60_000)
+        whole = page.value("playground.side.cost")
+        assert 10 < page.value("playground.side.snapshots") <= 32
+        page.seek(57_000)
+        assert page.value("playground.now") == 57_000
+        assert page.value("playground.side.cost") < whole / 4
+        assert page.value("playground.side.data.samples.length") == 4000
+
+    @pytest.mark.slow
+    def test_a_parameter_of_the_queue_changes_in_mid_run(
+        self, page: PlayPage, chromium: browser.Browser, file: Path
+    ) -> None:
+        page.run(SHORT)
+        page.seek(1500)
+        page.value("fill(document.getElementById('set-key'), 'bottleneck.aqm.target'), settle()")
+        page.value("fill(document.querySelector('.set-queue input[type=text]'), '50ms'), settle()")
+        # the file has no words for it: a program repeats the run
+        assert page.value("toml()") == SHORT
+        simulation = dumbbell.Simulation(tomllib.loads(SHORT))
+        program = page.value("document.querySelector('.command').textContent")
+        assert 'run.step(until="1.5s")\nrun.set("bottleneck.aqm.target", "50ms")' in program
+        simulation.step(until="1.5s")
+        simulation.set("bottleneck.aqm.target", "50ms")
+        (digest,) = simulation.finish().runs["hash"].to_list()
+        assert page.digest == digest != compute_digest(SHORT)
+        page.until("location.hash.includes('&s=')")
+        again = PlayPage(chromium, file, page.value("location.hash.slice(1)"))
+        assert again.digest == digest
+        # and is taken back
+        again.value("document.querySelector('.changes button').click(), settle()")
+        assert again.digest == compute_digest(SHORT)
+
+    @pytest.mark.slow
+    def test_another_control_takes_over(self, page: PlayPage) -> None:
+        page.run(SHORT)
+        page.seek(1000)
+        page.value("fill(document.getElementById('replace-control'), 'reno'), settle()")
+        toml = page.value("toml()")
+        flows = tomllib.loads(toml)["flows"]
+        assert [(one["cc"], one.get("start"), one.get("stop")) for one in flows] == [
+            ("cubic", None, "1s"),
+            ("bbr3", "500ms", None),
+            ("reno", "1s", None),
+        ]
+        assert page.digest == compute_digest(toml)
+
+    @pytest.mark.slow
+    def test_further_seeds_run_while_nothing_else_is_to_be_done(self, page: PlayPage) -> None:
+        page.run(SHORT)
+        page.seek(3000)
+        page.until("playground.side.seedRuns.length === 4")
+        assert page.value("playground.side.seedRuns.map(one => one.seed)") == [6, 7, 8, 9]
+        page.until("document.querySelector('.legend').textContent.includes('seeds 6 to 9')")
+        runs = page.value("playground.side.seedRuns.map(one => one.samples.at(-1).carried)")
+        page.run(SHORT.replace("[5]", "[8]"))
+        page.seek(3000)
+        assert page.value("playground.side.data.samples.at(-1).carried") == runs[2]
+
+    @pytest.mark.slow
+    def test_sentences_are_those_of_explain(self, page: PlayPage) -> None:
+        toml = SHORT.replace("3s", "10s")
+        page.run(toml)
+        page.seek(10_000)
+        told = page.value("playground.side.data.stories.kept.map(one => [one.time, one.text])")
+        explained = dumbbell.simulate(tomllib.loads(toml)).explain().to_json()
+        for name, flow in (("the slow start of CUBIC", "flow 1 (cubic)"), ("the STARTUP of BBRv3", "flow 2 (bbr3)")):
+            (fact,) = [one for one in explained["facts"] if name in one["sentence"] and "window" in one["sentence"]]
+            time, text = next(one for one in told if name.rpartition(" ")[0] in one[1] and flow in one[1])
+            assert time == pytest.approx(1000 * fact["at_s"], abs=1)
+            own = text.replace(flow, name.rpartition(" ")[2])
+            assert own.partition(", 4")[0].rstrip(".") == fact["sentence"].partition(", 4")[0].rstrip(".")
+        reduced = re.compile(r"CE marks made flow 1 \(cubic\) reduce its window from \d+ to \d+ segments?\.")
+        assert any(reduced.fullmatch(text) for _, text in told)
+        # a sentence leads to its moment
+        page.value("document.querySelector('.stories li button').click(), settle()")
+        assert page.value("playground.now") == pytest.approx(max(time for time, _ in told), abs=0.001)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+    @pytest.mark.parametrize("key", ANSWERS)
+    def test_a_lesson_checks_answers_in_its_run(
+        self, chromium: browser.Browser, file: Path, key: str, *, is_right: bool
+    ) -> None:
+        page = PlayPage(chromium, file, f"lesson={key}")
+        for right in ANSWERS[key]:
+            page.until("document.querySelector('.lesson form button[type=submit]') && playground.now === 0")
+            choices = page.value("document.querySelectorAll('.lesson input').length")
             assert page.value("document.querySelector('.results').dataset.digest") == ""
             assert page.value("find('.lesson button', 'let the run answer').disabled")
+            choice = right if is_right else (right + 1) % choices
             page.value(f"document.querySelectorAll('.lesson input')[{choice}].click(), settle()")
             page.press("let the run answer")
             page.until("document.querySelector('.lesson strong')")
-            verdicts.append(page.value("document.querySelector('.lesson [role=status]').textContent").split(".")[0])
-            page.press("go on")
-        assert verdicts == [
-            "Right: the run measured 90",
-            "Not so: the run measured 45",
-            "Right: the run measured 182 ms",
-        ]
-        assert "2 of 3 right at once" in page.value("document.querySelector('.lesson').textContent")
+            verdict = page.value("document.querySelector('.lesson strong').textContent")
+            assert verdict == ("Right" if is_right else "Not so")
+            marks = "[...document.querySelectorAll('.lesson label')].map(one => one.className)"
+            assert page.value(marks) == [
+                "right" if one == right else "wrong" if one == choice else "" for one in range(choices)
+            ]
+            # the number is that of the native run
+            assert page.digest == compute_digest(page.value("toml()"))
+            page.value("[...document.querySelectorAll('.lesson .ask button')].at(-1).click(), settle()")
+            assert 0 < page.value("playground.now") < page.value("playground.duration")
+            page.value("document.querySelector('.lesson .ask button').click(), settle()")
+        page.until("!document.querySelector('.lesson form')")
+        count = 3 if is_right else 0
+        assert f"{count} of 3 right at once" in page.value("document.querySelector('.lesson').textContent")
         page.press("end the lesson")
         assert not page.value("document.querySelector('.lesson')")
+        assert not chromium.errors and not chromium.outside

@@ -224,6 +224,23 @@ def test_figures_of_the_gallery_exist() -> None:
     assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.svg"
 
 
+# figures of QUIC stacks, of a plugin's versions and of a suite's scenarios, which the playground does not run
+_NOT_IN_THE_PLAYGROUND = {"bbr-suite-spurious", "drops-by-step", "dualpi2-versions-shifted", "dualpi2-versions-wrrb"}
+
+
+@pytest.mark.slow
+def test_a_figure_of_a_study_leads_to_the_playground(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playground, "PAGE", Path(__file__))
+    without = set()
+    for path in sorted(ROOT.glob("studies/*/figures/*.svg")):
+        image = f"![A figure](../{links.FILES}/studies/a/figures/{path.stem}.svg)"
+        linked = gallery.link_figures(f"Before.\n\n{image}\n\nAfter.", "findings/a.md")
+        if linked.count(f"](../{playground.PLACE}#g=") != 1:
+            without.add(path.stem)
+    assert without == _NOT_IN_THE_PLAYGROUND
+    assert f"]({playground.PLACE}#g=" in gallery.link_figures(image.replace(path.stem, "bbr-rtt"), "validation.md")
+
+
 def test_an_experiment_leads_to_a_page_that_uses_it() -> None:
     pages_of = {entry.name: entry.page for entry in gallery.list_entries()}
     assert pages_of["abe/gain"] == "findings/abe.md"  # the study of its folder runs it

@@ -23,6 +23,7 @@ TITLES = {
     "traces": "Links that follow a trace",
     "traffic": "Short flows and UDP",
 }
+_FIGURE = re.compile(r"^!\[[^\]]*\]\([^)]*/figures/(?P<name>[\w-]+)\.svg\)$", re.MULTILINE)
 ELSEWHERE = "experiment-files.md"  # where to read on about an experiment that no page uses
 
 
@@ -79,6 +80,33 @@ def _find_figure(name: str) -> str:
     named = getattr(list_studies()[folder].program, "GALLERY", {}) if folder in list_studies() else {}
     path = Path("studies") / folder.replace("-", "_") / "figures" / f"{named.get(rest, f'{folder}-{rest}')}.svg"
     return f"{FILES}/{path.as_posix()}" if (ROOT / path).exists() else ""
+
+
+@cache
+def _list_drawn() -> dict[str, Entry]:
+    """Return the experiment whose runs each committed figure of a study draws, by the name of the figure.
+
+    A study's program names in `ALSO_DRAWN` the experiments of the figures that the gallery does not show.
+    """
+    entries = {entry.name: entry for entry in list_entries()}
+    found = {Path(entry.figure).stem: entry for entry in reversed(entries.values()) if entry.figure}
+    for name, one in list_studies().items():
+        for figure, experiment_name in getattr(one.program, "ALSO_DRAWN", {}).items():
+            found.setdefault(figure, entries[f"{name}/{experiment_name}"])
+    return found
+
+
+def link_figures(text: str, page: str) -> str:
+    """Return a page with a link below each figure of a study: the first run of its experiment, in the playground."""
+
+    def add_link(image: re.Match[str]) -> str:
+        entry = _list_drawn().get(image["name"])
+        if entry is None or built.list_named(entry.file.read_text(encoding="utf-8")):
+            return image[0]
+        link = playground.make_link(load_experiment(entry.file).make_cell(0), page)
+        return f"{image[0]}\n\nThe first run of `{entry.name}`: {link}." if link else image[0]
+
+    return _FIGURE.sub(add_link, text)
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
-from website import links, pages, playground
+from website import gallery, links, pages, playground
 from website.markdown import DOCS, ROOT
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
         return markdown
     source = links.list_sources()[place].relative_to(ROOT).as_posix()
     text = pages.add_picture(links.move_links(markdown, source, place), place)
+    if source.startswith("studies/"):
+        text = gallery.link_figures(text, place)
     if place.startswith("reference/") or place == "index.md":
         text = TABLE.sub(_wrap_table, text)
     text = re.sub(r"<details>", '<details markdown="1">', text)

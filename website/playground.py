@@ -1,5 +1,6 @@
 """Links from pages of the site into the playground, which is on the site if `make play` built it."""
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +15,14 @@ PLACE = f"{FILES}/playground.html"
 _PING = {"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "40ms"}  # ten a second, as ping sends them
 
 
-def make_link(cell: Cell) -> str:
-    """Return a link from a page in a folder to a run in the playground; empty if the playground cannot show it."""
+def make_link(cell: Cell, page: str = "folder/page.md") -> str:
+    """Return a link from a page of the site to a run in the playground; empty if the playground cannot show it."""
     try:
         fragment = play.make_fragment(cell)
     except InputError:
         return ""
-    return f"[open in the playground](../{PLACE}#{fragment})" if PAGE.is_file() else ""
+    place = posixpath.relpath(PLACE, posixpath.dirname(page) or ".")
+    return f"[open in the playground]({place}#{fragment})" if PAGE.is_file() else ""
 
 
 def make_algorithm_link(kind: str, name: str) -> str:

@@ -332,6 +332,7 @@ class Results(ResultTables):
         run_program: bool = False,
         title: str | None = None,
         answer: Sequence[str] = (),
+        playground: bool = False,
     ) -> Path:
         """Write a page with all that these results say, which needs no network; return its path.
 
@@ -339,6 +340,8 @@ class Results(ResultTables):
         time series in full and every table as CSV and Parquet. `suites`, of statements, and `references` are files, or
         names of those that come with dumbbell, which are taken in anyway if they are about these runs. `run_program`
         runs the program next to a suite. `answer` are sentences for the head of the page, the most important one first.
+        `playground` writes the page of `dumbbell play` next to it as `playground.html`, to which runs of the simulator
+        then lead.
 
         Raises InputError if there are no runs, or the page cannot be written.
         """
@@ -352,6 +355,7 @@ class Results(ResultTables):
             run_program=run_program,
             title=title,
             answer=answer,
+            playground=playground,
         )
 
 

@@ -14,6 +14,7 @@ from . import paper
 
 QUESTION = "Do the claims of the slides on RFC 8511 hold: throughput, delay, coexistence, convergence?"
 GALLERY = {"coexistence": "abe-ratio", "short": "abe-completion"}
+ALSO_DRAWN = {"abe-reductions": "closed-form", "abe-sojourn": "gain"}
 RUNS = (
     Sweep(
         "abe.duckdb",

@@ -27,6 +27,13 @@ QUESTION = (
     "How do BBRv1, v2, v3 and the draft's BBR share with CUBIC and Reno, by buffer, RTT, number and time of arrival?"
 )
 GALLERY = {"as-linux-ecn": "bbr-ecn-limit", "share-by-buffer": "bbr-share", "ware-many": "bbr-ware"}
+ALSO_DRAWN = {
+    "bbr-one-of-many": "groups",
+    "bbr-policer-time": "policer",
+    "bbr-share-loss": "share-by-buffer",
+    "bbr-share-reno": "share-by-buffer",
+    "bbr-thin-flow": "fair-queue",
+}
 RUNS = (Sweep("bbr.duckdb", ("*",)),)
 NAMES = (r"4ce5e87",)
 DEPTH = "buffer, BDP"

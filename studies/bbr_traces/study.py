@@ -39,6 +39,7 @@ DRAWN = (
     Cell("bbr3", False, "pfifo", 10.0, 20.0),
     Cell("bbr3", False, "pfifo", 50.0, 40.0),
 )
+ALSO_DRAWN = {cell.figure: "bbr-traces" for cell in DRAWN}
 SOURCES = ("Linux", "simulator")
 WIDTH = 5.2  # inches
 

@@ -40,6 +40,7 @@ GALLERY = {
     "rtts-1g": "coexistence-14",
     "rtts-mixed-1g": "coexistence-16",
 }
+ALSO_DRAWN = {"coexistence-01": "equal-1g", "coexistence-11": "equal-1g", "coexistence-15": "rtts-1g"}
 RUNS = (  # no figure and no claim needs coexistence/mono-10g
     Sweep("coexistence.duckdb", MATRIX, ("seeds=[1,2,3]",)),
     Sweep("coexistence.duckdb", ("mixed-10g",)),

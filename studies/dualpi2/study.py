@@ -23,6 +23,12 @@ GALLERY = {
     "questions-rtt": "l4s-rtt",
     "stability": "l4s-stability",
 }
+ALSO_DRAWN = {
+    "l4s-fq-short": "questions-fq",
+    "l4s-margins": "stability",
+    "l4s-protection-share": "questions-protection",
+    "l4s-rtt-map": "questions-rtt",
+}
 RUNS = (Sweep("dualpi2.duckdb", ("questions-*", "stability")),)
 # constants of the algorithms and formulas; headings
 NAMES = (

@@ -27,6 +27,7 @@ GALLERY = {
     "findings-trains": "sce-trains",
     "findings-window": "sce-window",
 }
+ALSO_DRAWN = {"sce-fair": "findings-fair-pair"}
 RUNS = (Sweep("sce-questions.duckdb", ("findings-*",)),)
 NAMES = (r"2/\(W\+2\)", r"1/\(1\+√W\)")
 EXPERIMENTS = (

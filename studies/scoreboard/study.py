@@ -19,6 +19,7 @@ from dumbbell.study import (
 )
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"
+ALSO_DRAWN = {"scoreboard-harm": "pairs"}
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
 CONTROLS = {
     "reno": "Reno",

@@ -169,8 +169,8 @@ impl ParamError {
 /// ```
 #[macro_export]
 macro_rules! params {
-    (@bound) => { ::serde_json::Value::Null };
-    (@bound $bound:expr) => { $crate::param::ParamType::to_json(&$bound) };
+    (@bounds) => { None::<[&bool; 2]> };
+    (@bounds $min:expr, $max:expr) => { Some([&$min, &$max]) };
     (@base $name:ident, $map:ident) => { $name::default() };
     (@base $name:ident, $map:ident, $version:ident) => { $crate::param::version::<$version>($map, &$name::specs())?.sets() };
     (@versions $name:ident) => { ::serde_json::Map::new() };
@@ -192,18 +192,20 @@ macro_rules! params {
         impl $name {
             /// Every parameter, described, in order of declaration.
             pub fn specs() -> Vec<$crate::param::ParamSpec> {
-                vec![ $( $crate::param::ParamSpec {
-                    name: stringify!($field),
-                    kind: <$type as $crate::param::ParamType>::KIND,
-                    optional: <$type as $crate::param::ParamType>::OPTIONAL,
-                    unit: $unit,
-                    default: $crate::param::ParamType::to_json(&{ let default: $type = $default; default }),
-                    min: $crate::params!(@bound $($min)?),
-                    max: $crate::params!(@bound $($max)?),
-                    frames: 0 $( + $frames )?,
-                    doc: concat!($($doc),*),
-                    source: $source,
-                }, )* ]
+                let mut specs = Vec::new();
+                $( $crate::param::describe_field::<$type, _>(
+                    &mut specs,
+                    &$crate::param::FieldWords {
+                        name: stringify!($field),
+                        unit: $unit,
+                        frames: 0 $( + $frames )?,
+                        doc: concat!($($doc),*),
+                        source: $source,
+                    },
+                    &$default,
+                    $crate::params!(@bounds $($min, $max)?),
+                ); )*
+                specs
             }
 
             /// Values that every word of the first parameter, the version, sets unlike the defaults: `{word: {parameter: value}}`. Empty without
@@ -217,7 +219,7 @@ macro_rules! params {
             #[allow(dead_code, unused_mut)]
             pub fn values(&self) -> ::serde_json::Map<String, ::serde_json::Value> {
                 let mut values = ::serde_json::Map::new();
-                $( values.insert(stringify!($field).into(), $crate::param::ParamType::to_json(&self.$field)); )*
+                $( $crate::param::insert_value(&mut values, stringify!($field), &self.$field); )*
                 values
             }
 
@@ -228,15 +230,9 @@ macro_rules! params {
             #[allow(dead_code, unused_mut, unused_variables)]
             pub fn set(&mut self, key: &str, value: &::serde_json::Value) -> Result<(), $crate::param::ParamError> {
                 let specs = $name::specs();
-                let mut specs = specs.iter();
-                $(
-                    let spec = specs.next().expect("one specification per field");
-                    if key == spec.name {
-                        self.$field = $crate::param::read_field(spec, value)?;
-                        return Ok(());
-                    }
-                )*
-                Err($crate::param::ParamError::new(key, "this key", stringify!($($field),*)))
+                let mut setter = $crate::param::FieldSetter::new(&specs, key, value);
+                let _ = $( setter.set(&mut self.$field) || )* true;
+                setter.finish(stringify!($($field),*))
             }
 
             /// Reads the keys in `map` over the defaults. The key `name` is the algorithm's and is passed over.
@@ -248,13 +244,9 @@ macro_rules! params {
                 let specs = $name::specs();
                 $crate::param::check_keys(map, &specs, &["name"])?;
                 let mut params = $crate::params!(@base $name, map $(, $version)?);
-                let mut specs = specs.iter();
-                $(
-                    let spec = specs.next().expect("one specification per field");
-                    if let Some(value) = map.get(stringify!($field)) {
-                        params.$field = $crate::param::read_field(spec, value)?;
-                    }
-                )*
+                let mut reader = $crate::param::FieldReader::new(&specs, map);
+                let _ = $( reader.read(&mut params.$field) && )* true;
+                reader.finish()?;
                 $( $check(&params)?; )?
                 Ok(params)
             }

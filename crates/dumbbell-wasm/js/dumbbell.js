@@ -43,6 +43,11 @@ class Dumbbell {
     return this.#call("version").text;
   }
 
+  /** Size of the module's memory, bytes; it does not shrink. */
+  get memory() {
+    return this.#calls.memory.buffer.byteLength;
+  }
+
   /** Everything that a configuration can hold, described. */
   get registry() {
     return JSON.parse(this.#call("registry").text);

@@ -48,6 +48,10 @@ def report(
     title: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Title of the page, instead of that of the experiment.")
     ] = None,
+    playground: Annotated[
+        bool,
+        typer.Option("--playground", help="Write playground.html next to the page, in which its runs open."),
+    ] = False,
 ) -> None:
     """The page needs no network. Statements and published numbers that come with dumbbell are shown if they are
     about these runs.
@@ -67,5 +71,6 @@ def report(
             references=reference or [],
             run_program=run_program,
             title=title,
+            playground=playground,
         )
     )

@@ -4,7 +4,7 @@ The page is made from `web/play` by `make play`, with the engine's WebAssembly m
 experiment into it, and writes or serves it.
 """
 
-from dumbbell.play.play_page import make_fragment, make_page
+from dumbbell.play.play_page import NOT_SHOWN, make_fragment, make_page
 from dumbbell.play.server import serve
 
-__all__ = ["make_fragment", "make_page", "serve"]
+__all__ = ["NOT_SHOWN", "make_fragment", "make_page", "serve"]

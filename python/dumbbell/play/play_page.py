@@ -12,16 +12,16 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.figures.html import to_json
 
 PAGE = Path(__file__).parent / "built" / "play.html"
-_GIVEN = '<script type="application/json" id="given">'
+GIVEN = '<script type="application/json" id="given">'
 # keys of an experiment that the page has no controls for, with what they are in words
-_NOT_SHOWN = {"hop": "several hops", "plugins": "plugins"}
+NOT_SHOWN = {"hop": "several hops", "plugins": "plugins"}
 # keys whose values were computed from others: the page has the computed ones
 _COMPUTED = ("buffer",)
 
 
 def describe_cell(cell: Cell) -> dict[str, Any]:
     """Return what the experiment sets for one run, as the page keeps it: in ns, bit/s and bytes."""
-    for key, words in _NOT_SHOWN.items():
+    for key, words in NOT_SHOWN.items():
         if cell.given.get(key):
             raise Unsupported(words, "a bottleneck, and one on the way back", where="the playground", key=key)
     given = {key: value for key, value in cell.given.items() if value not in ({}, [])}
@@ -53,4 +53,4 @@ def make_page(cell: Cell | None = None) -> str:
         return page
     digest = _native.run(cell.config, _native.Cancel()).hash
     given = to_json({"experiment": describe_cell(cell), "digest": digest})
-    return page.replace(_GIVEN, f"{_GIVEN}{given}", 1)
+    return page.replace(GIVEN, f"{GIVEN}{given}", 1)

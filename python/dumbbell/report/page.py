@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from dumbbell import play
 from dumbbell.figures import html
 from dumbbell.figures.palette import list_named_places
 from dumbbell.report import findings, references, repeat, report_tables, shares, text, verdict
@@ -19,6 +21,7 @@ from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.columns import TABLES
 from dumbbell.results.results import StoredResults
 from dumbbell.results.student import compute_t_quantile
+from dumbbell.results.versions import find_kind
 from dumbbell.scratch import replace_whole
 from dumbbell.writing import refuse_file_name, report_write_failures
 
@@ -27,6 +30,7 @@ _FEWEST_POINTS = 10
 _DATA = "data"  # the folder next to a page in a folder
 _SCRIPTS = ("model.js", "figures.js", "panel.js", "tables.js", "report.js")
 _PAGE = "index.html"
+_PLAYGROUND = "playground.html"  # the page of dumbbell play next to a report
 _SEED = re.compile(r'"seed":[0-9]+,?')
 # the figures of a report, as far as the runs have these measures
 _FIGURES = (
@@ -55,6 +59,7 @@ def write(
     run_program: bool = False,
     title: str | None = None,
     answer: Sequence[str] = (),
+    playground: bool = False,
 ) -> Path:
     """Write a report of results and return the path of its page.
 
@@ -63,7 +68,8 @@ def write(
     next to it are its time series in full and every table as CSV and Parquet. `suites`, of statements, and `references`
     are files, or names of those that come with dumbbell, which are taken in anyway if they are about these runs.
     `run_program` runs the program next to a suite. `answer` are sentences for the head of the page, the most important
-    one first.
+    one first. `playground` writes the page of `dumbbell play` next to it as `playground.html`, to which runs of the
+    simulator then lead.
 
     Raises InputError if there are no runs, or the page cannot be written.
     """
@@ -73,9 +79,13 @@ def write(
         refuse_file_name(path, "a page that ends in .html, or a folder")
     listed = [sources] if isinstance(sources, str | Path | StoredResults) else list(sources)
     runs = ReportRuns(open_files(listed, where, engine))
-    made = _Report(runs, suites, references, run_program=run_program, title=title, answer=answer)
+    play_page = play.make_page() if playground else None
+    made = _Report(runs, suites, references, run_program=run_program, title=title, answer=answer, leads_on=playground)
     with report_write_failures(output, "a file in a folder that can be written to"):
-        return made.write_file(path) if is_file else made.write_folder(path)
+        page = made.write_file(path) if is_file else made.write_folder(path)
+        if play_page is not None:
+            page.with_name(_PLAYGROUND).write_text(play_page, encoding="utf-8")
+        return page
 
 
 class _Report:
@@ -90,8 +100,9 @@ class _Report:
         run_program: bool,
         title: str | None,
         answer: Sequence[str],
+        leads_on: bool,
     ) -> None:
-        self._runs = runs
+        self._runs, self._leads_on = runs, leads_on
         self._models: dict[str | None, str] = {}
         self._sides = findings.list_sides(runs)
         self._tables = report_tables.make_tables(runs)
@@ -229,11 +240,13 @@ class _Report:
             "compared": [{"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines} for one in self._compared],
             "published": [{"name": one.name, "side": one.side, "pairs": one.pairs} for one in self._published],
             "chunks": {"runs": RUNS_OF_A_CHUNK, "beside": beside},
+            "playground": _PLAYGROUND if self._leads_on else None,
         }
 
     def _make_run_writer(self) -> Callable[[Chunk], Chunk]:
         """Return what adds to a chunk the commands and configurations of its runs."""
         commands = repeat.list_commands(self._runs)
+        versions = self._runs.frame["engine_version"].to_list()
         configs = [_SEED.sub("", config) for config in self._runs.frame["config"].to_list()]
 
         def add_runs(chunk: Chunk) -> Chunk:
@@ -241,14 +254,24 @@ class _Report:
             own = configs[first : first + RUNS_OF_A_CHUNK]
             known = list(dict.fromkeys(own))
             places = {config: number for number, config in enumerate(known)}
+            plays = [self._leads_on and _can_play(*one) for one in zip(own, versions[first:], strict=False)]
             head = chunk.head | {
                 "commands": commands[first : first + RUNS_OF_A_CHUNK],
                 "configs": known,
                 "config": [places[config] for config in own],
+                "plays": plays,
             }
             return Chunk(chunk.number, head, chunk.body)
 
         return add_runs
+
+
+def _can_play(config: str, version: str) -> bool:
+    """Return whether the playground shows a run: one of the simulator, over the hops that it has."""
+    if find_kind(version) != "sim":
+        return False
+    known = json.loads(config)
+    return not any(known.get(key) for key in play.NOT_SHOWN)
 
 
 def _list_texts(series: ReportSeries, most: int | None, extra: Callable[[Chunk], Chunk]) -> list[str]:

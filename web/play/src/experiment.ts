@@ -30,6 +30,13 @@ export interface Hop extends Table {
   rate_changes?: { at: number; rate: number }[];
 }
 
+/** A change of a parameter of a queue at a time, ns, while the run goes on. The engine's `set` makes it; an experiment file has no words for it. */
+export interface Setting {
+  at: number;
+  key: string;
+  value: unknown;
+}
+
 export interface Experiment extends Table {
   title: string;
   duration: number;
@@ -41,6 +48,8 @@ export interface Experiment extends Table {
   udp?: Table[];
   app?: Table[];
   web?: Table[];
+  /** In order of time. */
+  settings?: Setting[];
 }
 
 export const MS = 1e6;
@@ -55,7 +64,7 @@ export type SenderTable = keyof typeof SENDERS;
 
 /** Returns the configuration that the engine runs. The series of the page are its own; those of the tables keep their interval. */
 export function makeConfig(experiment: Experiment): Table {
-  const { title: _, ...config } = experiment;
+  const { title: _, settings: _made, ...config } = experiment;
   return config;
 }
 
@@ -104,6 +113,8 @@ export type Change =
   | { kind: "delay"; flow: number; add: number }
   | { kind: "loss"; flow: number; probability: number }
   | { kind: "stop"; table: SenderTable; index: number }
+  | { kind: "set"; key: string; value: unknown }
+  | { kind: "replace"; index: number; cc: Spec }
   | { kind: "join"; flow: Flow };
 
 /** Returns the experiment in which a change happens at a time, ns. What happened before that time stays the same, to the bit. */
@@ -122,6 +133,15 @@ export function changeAt(experiment: Experiment, change: Change, time: number): 
       return setKey(experiment, [change.table, change.index, "stop"], at);
     case "join":
       return setKey(experiment, ["flows", experiment.flows.length], { ...change.flow, start: { min: at, max: at } });
+    case "set": {
+      const others = (experiment.settings ?? []).filter((one) => one.key !== change.key || one.at < at);
+      return { ...experiment, settings: [...others, { at, key: change.key, value: change.value }].sort((a, b) => a.at - b.at) };
+    }
+    case "replace": {
+      const { stop: _, count: _count, ...flow } = experiment.flows[change.index]!;
+      const stopped = changeAt(experiment, { kind: "stop", table: "flows", index: change.index }, time);
+      return changeAt(stopped, { kind: "join", flow: { ...flow, cc: change.cc } as Flow }, time);
+    }
   }
 }
 
@@ -166,23 +186,34 @@ export function dropDefaults(experiment: Experiment, registry: Registry): Experi
     ...clean(one, registry[kind].find((known) => known.name === one.name)?.params ?? []),
     name: one.name,
   });
-  const hop = (one: Hop): Hop => ({ ...one, aqm: spec("aqm", one.aqm) });
+  const hop = ({ rate, aqm, ...rest }: Hop): Hop => ({ rate, aqm: spec("aqm", aqm), ...dropEmpty(clean(rest, registry.sections["bottleneck"] ?? [])) });
   const sender = (table: SenderTable) => (one: Table) => {
-    const inner = { ...clean(one, registry.sections[table] ?? []) };
+    const inner = dropEmpty(clean(one, registry.sections[table] ?? []));
     if (one["cc"]) inner["cc"] = spec("cc", one["cc"] as Spec);
     if (table === "app") inner["kind"] = spec("app", one["kind"] as Spec);
-    if (Array.isArray(inner["path"]) && !inner["path"].length) delete inner["path"];
+    const start = inner["start"] as Start | undefined;
+    if (start?.max === 0) delete inner["start"];
     if (inner["count"] === 1) delete inner["count"];
     if (inner["direction"] === "down") delete inner["direction"];
     return inner;
   };
-  const result: Experiment = { ...experiment, bottleneck: hop(experiment.bottleneck) };
+  const result: Experiment = { ...(dropEmpty(experiment) as Experiment), bottleneck: hop(experiment.bottleneck) };
   if (experiment.reverse) result.reverse = hop(experiment.reverse);
-  if (experiment.hosts) result.hosts = clean(experiment.hosts, registry.sections["hosts"] ?? []);
+  for (const section of ["hosts", "record"]) {
+    const own = clean((experiment[section] ?? {}) as Table, registry.sections[section] ?? []);
+    if (Object.keys(own).length) result[section] = own;
+    else delete result[section];
+  }
   for (const table of Object.keys(SENDERS) as SenderTable[]) {
     const entries = experiment[table];
     if (entries?.length) (result[table] as Table[]) = entries.map(sender(table));
     else if (table !== "flows") delete result[table];
+    else result.flows = [];
   }
   return result;
+}
+
+/** Returns a table without its empty lists and tables. */
+function dropEmpty(table: Table): Table {
+  return Object.fromEntries(Object.entries(table).filter(([, value]) => typeof value !== "object" || value === null || Object.keys(value).length > 0));
 }

@@ -1,11 +1,15 @@
 // A link is an experiment: its file, compressed, in the fragment of the address, and the moment that it opens at.
 
+import type { Setting } from "./experiment";
+
 export interface Link {
   toml: string;
   /** The moment, ms. */
   time: number | null;
   /** A second set-up that is compared with the first. */
   other: string | null;
+  /** Settings of both set-ups: no experiment file has them. */
+  settings: Setting[][];
 }
 
 async function pipe(bytes: Uint8Array, stream: CompressionStream | DecompressionStream): Promise<Uint8Array> {
@@ -30,9 +34,10 @@ export async function unpackText(packed: string): Promise<string> {
 }
 
 /** Returns the fragment of a link, without `#`. */
-export async function formatLink({ toml, time, other }: Link): Promise<string> {
+export async function formatLink({ toml, time, other, settings }: Link): Promise<string> {
   const parts = [`e=${await packText(toml)}`];
   if (other !== null) parts.push(`b=${await packText(other)}`);
+  if (settings.some((one) => one.length)) parts.push(`s=${await packText(JSON.stringify(settings))}`);
   if (time !== null && time > 0) parts.push(`t=${Number(time.toFixed(3))}`);
   return parts.join("&");
 }
@@ -40,13 +45,29 @@ export async function formatLink({ toml, time, other }: Link): Promise<string> {
 /** Returns the link of a fragment, or null if it holds no experiment. Raises an error if it is damaged. */
 export async function readLink(fragment: string): Promise<Link | null> {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
-  const [packed, other, time] = [parts.get("e"), parts.get("b"), Number(parts.get("t"))];
+  const [packed, other, set, time] = [parts.get("e"), parts.get("b"), parts.get("s"), Number(parts.get("t"))];
   if (packed === null) return null;
-  return { toml: await unpackText(packed), other: other === null ? null : await unpackText(other), time: time > 0 ? time : null };
+  return {
+    toml: await unpackText(packed),
+    other: other === null ? null : await unpackText(other),
+    settings: set === null ? [] : (JSON.parse(await unpackText(set)) as Setting[][]),
+    time: time > 0 ? time : null,
+  };
+}
+
+/** The moment of a fragment, ms. */
+export function readMoment(fragment: string): number | null {
+  const time = Number(new URLSearchParams(fragment.replace(/^#/, "")).get("t"));
+  return time > 0 ? time : null;
 }
 
 /** Returns the run that a page of dumbbell's site links to (`make_fragment` of python/dumbbell/play/play_page.py), or null. */
 export async function readRun(fragment: string): Promise<unknown> {
   const packed = new URLSearchParams(fragment.replace(/^#/, "")).get("g");
   return packed === null ? null : JSON.parse(await unpackText(packed));
+}
+
+/** Returns the key of the lesson that a fragment begins with, or null. */
+export function readLesson(fragment: string): string | null {
+  return new URLSearchParams(fragment.replace(/^#/, "")).get("lesson");
 }

@@ -1,8 +1,10 @@
 // Starts the page: the engine's module and the worker's program lie in the page itself.
 
 import { render } from "preact";
-import type { Experiment } from "./experiment";
-import { readLink, readRun } from "./link";
+import type { Experiment, Setting } from "./experiment";
+import { dropDefaults } from "./experiment";
+import { LESSONS } from "./lessons";
+import { readLesson, readLink, readMoment, readRun } from "./link";
 import { PRESETS } from "./presets";
 import { Session } from "./session";
 import type { Registry } from "./registry";
@@ -45,9 +47,13 @@ interface Beginning {
 /** The experiment of the link, of the file, or the first one of the page. */
 async function chooseBeginning(given: Given | null, registry: Registry): Promise<Beginning> {
   const run = await readRun(location.hash);
-  if (run) return { experiment: run as Experiment, other: null, time: null };
+  if (run) return { experiment: dropDefaults(run as Experiment, registry), other: null, time: readMoment(location.hash) };
   const link = await readLink(location.hash);
-  if (link) return { experiment: readToml(link.toml, registry), other: link.other === null ? null : readToml(link.other, registry), time: link.time };
+  if (link) {
+    const read = (toml: string, settings: Setting[] = []): Experiment => ({ ...readToml(toml, registry), ...(settings.length ? { settings } : {}) });
+    const [own, others] = link.settings;
+    return { experiment: read(link.toml, own), other: link.other === null ? null : read(link.other, others), time: link.time };
+  }
   return { experiment: given?.experiment ?? PRESETS[0]!, other: null, time: null };
 }
 
@@ -72,8 +78,14 @@ async function start(): Promise<void> {
     if (fault) session.notice = fault;
     if (time === null && !isStill && !fault) session.play();
     root.replaceChildren();
-    render(<App session={session} native={native} />, root);
+    const firstLesson = LESSONS.findIndex((one) => one.key === readLesson(location.hash));
+    render(<App session={session} native={native} firstLesson={firstLesson} />, root);
     document.documentElement.dataset["ready"] = "yes";
+    const stop = session.onFrame(() => {
+      if (!session.all.every((one) => one.isShown)) return;
+      performance.mark("first picture");
+      stop();
+    });
   });
   addEventListener("hashchange", () => location.reload());
   // for tests, and for readers who write programs in the console

@@ -1,7 +1,8 @@
 // Messages between the page and the workers that simulate.
 
 import type { Experiment } from "./experiment";
-import type { Sample, StateChange, Story } from "./observer";
+import type { Changes, Sample, StateChange, Story } from "./observer";
+import type { SeedRun } from "./seeds";
 import type { Outcome } from "./simulation";
 import type { Registry } from "./registry";
 
@@ -10,7 +11,7 @@ export type Request =
   /** Runs an experiment and shows it from `until`, ms, on. */
   | { kind: "start"; run: number; experiment: Experiment; until: number }
   | { kind: "advance"; until: number }
-  | { kind: "back"; until: number }
+  | { kind: "seek"; until: number }
   | { kind: "packet" }
   | { kind: "measure" };
 
@@ -22,19 +23,24 @@ export interface Frame {
   now: number;
   isOver: boolean;
   samples: Sample[];
-  stories: Story[];
-  states: StateChange[];
+  stories: Changes<Story>;
+  states: Changes<StateChange>;
   histogram: Float64Array;
   packets: Float64Array;
   marks: [number, number][];
   drops: [number, number][];
   /** How long the worker computed, ms. */
   cost: number;
+  /** Bytes of the engine's memory, and snapshots in it. */
+  memory: number;
+  snapshots: number;
 }
 
 export type Reply =
   | { kind: "loaded"; version: string; registry: Registry }
-  | { kind: "started"; run: number; interval: number }
+  /** `changeable` has the keys of the queues' parameters that may change while the run goes on. */
+  | { kind: "started"; run: number; interval: number; changeable: string[] }
+  | { kind: "seed"; run: number; seedRun: SeedRun }
   | Frame
   | { kind: "measured"; run: number; outcome: Outcome }
   | { kind: "refused"; run: number; key: string | null; message: string; allowed: string | null };

@@ -40,7 +40,7 @@ export interface FlowEnds {
   up: boolean;
 }
 
-export type StoryKind = "start" | "exit" | "mark" | "drop" | "state" | "timeout" | "stop";
+export type StoryKind = "start" | "exit" | "mark" | "drop" | "state" | "timeout" | "reduction" | "rate" | "stop" | "queue" | "set";
 
 /** A sentence about something that happened. */
 export interface Story {
@@ -75,16 +75,19 @@ export interface StateChange {
   state: string;
 }
 
-const EXIT_WORDS: Record<string, string> = {
-  loss: "after a loss",
-  ecn: "after a CE mark",
-  timeout: "after a timeout",
-  sce: "after an SCE mark",
-  threshold: "because its window reached ssthresh",
-  delay: "because the round-trip time rose (HyStart)",
-  train: "because its train of ACKs was long (HyStart)",
-  plateau: "because its delivery rate grew no more",
+/** Causes that end slow start, in the words of `dumbbell explain` (python/dumbbell/explain/facts/senders.py). */
+const ENDED: Record<string, string> = {
+  loss: "loss ended",
+  ecn: "CE marks ended",
+  sce: "SCE marks ended",
+  timeout: "a retransmission timeout ended",
+  threshold: "the window reached the initial threshold, which ended",
+  delay: "HyStart saw the RTT rise and ended",
+  train: "HyStart saw a long train of ACKs and ended",
+  plateau: "the bandwidth grew no more, which ended",
 };
+/** States of the congestion machine in which a window is reduced, and what brought the sender there. */
+const REDUCERS: Record<string, string> = { recovery: "loss", cwr: "CE marks" };
 const DROP_WORDS: Record<string, string> = {
   overflow: "because the queue was full",
   aqm: "by the decision of the queue discipline",
@@ -96,9 +99,16 @@ const DROP_WORDS: Record<string, string> = {
 const MACHINE = ["open", "disorder", "cwr", "recovery", "loss"];
 /** Sentences about marks and drops of one flow are at least this far apart, ms: those between are counted. */
 const BURST_MS = 500;
+/** Sentences and changes of states that are kept: the oldest of more are forgotten. */
+const MOST_STORIES = 2000;
+const MOST_STATES = 20_000;
 /** Rates are means over so long, ms. */
 const RATE_WINDOW_MS = 200;
 /** States that the page adds: a control without states of its own is in one of these, unless the congestion machine is busy. */
+/** States of BBR's cycle that come each few round trips: ribbons show them, sentences would be too many. */
+const ROUTINE = ["probe_bw", "probe_up", "probe_down", "probe_cruise", "probe_refill"];
+/** A queue that was not empty for so long stands. */
+const STANDING_MS = 2000;
 const SLOW_START = "slow start";
 const AVOIDANCE = "avoidance";
 /** What the code of a packet is divided by to get the length of its frame, bytes. */
@@ -108,28 +118,147 @@ const LEAST_MS = 0.01;
 const BINS_PER_DECADE = 60;
 const BINS = 8 * BINS_PER_DECADE;
 
+/** A list that forgets its oldest entries. Numbers of entries count from the first one that there ever was. */
+export class Chronicle<T> {
+  /** How many entries are forgotten. */
+  forgotten = 0;
+  /** Entries from this number on are new, or have changed, since the last `takeChanges`. */
+  #changedFrom = 0;
+
+  constructor(
+    readonly most: number,
+    public kept: T[] = [],
+  ) {}
+
+  get end(): number {
+    return this.forgotten + this.kept.length;
+  }
+
+  push(entry: T): number {
+    if (this.kept.length >= this.most) {
+      const dropped = Math.ceil(this.most / 4);
+      this.kept.splice(0, dropped);
+      this.forgotten += dropped;
+    }
+    return this.forgotten + this.kept.push(entry) - 1;
+  }
+
+  noteChange(number: number): void {
+    this.#changedFrom = Math.min(this.#changedFrom, number);
+  }
+
+  /** The entries since the last call, and those that changed since; the first of them has the number `from`. */
+  takeChanges(): Changes<T> {
+    const from = Math.max(this.#changedFrom, this.forgotten);
+    this.#changedFrom = this.end;
+    return { from, forgotten: this.forgotten, entries: this.kept.slice(from - this.forgotten) };
+  }
+
+  /** All entries count as new. */
+  forgetReports(): void {
+    this.#changedFrom = 0;
+  }
+
+  copy(copyEntry: (entry: T) => T): Chronicle<T> {
+    const copied = new Chronicle(this.most, this.kept.map(copyEntry));
+    copied.forgotten = this.forgotten;
+    return copied;
+  }
+}
+
+/** What a chronicle reports. */
+export interface Changes<T> {
+  from: number;
+  forgotten: number;
+  entries: T[];
+}
+
+/** Returns a list of the entries that a chronicle keeps, brought up to date. */
+export function applyChanges<T>(known: { forgotten: number; kept: T[] }, { from, forgotten, entries }: Changes<T>): { forgotten: number; kept: T[] } {
+  const before = known.kept.slice(Math.max(0, forgotten - known.forgotten), Math.max(0, from - known.forgotten));
+  return { forgotten, kept: entries.length || before.length !== known.kept.length ? [...before, ...entries] : known.kept };
+}
+
+/** A reduction of a window that is not over: its sentence gets the window when it is. */
+interface Episode {
+  number: number;
+  cause: string;
+  before: number;
+  /** Reductions of the flow by the same cause that follow each other. */
+  count: number;
+}
+
 export class Observer {
   readonly flows = new Map<number, FlowEnds>();
-  readonly stories: Story[] = [];
-  readonly states: StateChange[] = [];
+  stories = new Chronicle<Story>(MOST_STORIES);
+  states = new Chronicle<StateChange>(MOST_STATES);
   /** Packets that left the queue, by time in queue (`binOf`). */
   readonly histogram = new Float64Array(BINS);
   marksByFlow = new Map<number, number>();
   dropsByFlow = new Map<number, number>();
+  departures = 0;
   #packets = new Map<string, SeenPacket>();
   #acks: { flow: number; time: number; hop: number }[] = [];
-  #bursts = new Map<string, { story: Story; last: number; count: number }>();
+  #bursts = new Map<string, { number: number; last: number; count: number }>();
+  #episodes = new Map<number, Episode>();
+  /** The last reductions that are over, by flow, and when each began. */
+  #reductions = new Map<number, Episode & { last: number }>();
+  #isStarting = new Set<number>();
+  #lastStates = new Map<number, string>();
+  #machines = new Map<number, string>();
+  #windows = new Map<number, number>();
+  #starts = new Map<number, number>();
   #sojourn = { sum: 0, count: 0, max: 0 };
   #before = { bytes: 0, marks: 0, overflow: 0, aqm: 0 };
-  departures = 0;
+  #standing = { since: NaN, isTold: false };
   /** Bytes that left the link, by flow; those of senders that are not listed come last. */
-  readonly #carried: number[];
+  #carried: number[];
 
   constructor(
     readonly nameOf: (flow: number) => string,
     readonly flowCount: number,
   ) {
     this.#carried = Array.from({ length: flowCount + 1 }, () => 0);
+  }
+
+  /** A copy that takes the same events as this one does, for a snapshot of the run. */
+  copy(): Observer {
+    const copied = new Observer(this.nameOf, this.flowCount);
+    for (const [flow, ends] of this.flows) copied.flows.set(flow, ends);
+    copied.stories = this.stories.copy((one) => ({ ...one }));
+    copied.states = this.states.copy((one) => one);
+    copied.histogram.set(this.histogram);
+    copied.marksByFlow = new Map(this.marksByFlow);
+    copied.dropsByFlow = new Map(this.dropsByFlow);
+    copied.departures = this.departures;
+    for (const [key, packet] of this.#packets) copied.#packets.set(key, { ...packet });
+    copied.#acks = [...this.#acks];
+    for (const [key, burst] of this.#bursts) copied.#bursts.set(key, { ...burst });
+    for (const [flow, one] of this.#reductions) copied.#reductions.set(flow, { ...one });
+    copied.#isStarting = new Set(this.#isStarting);
+    copied.#episodes = new Map(this.#episodes);
+    copied.#lastStates = new Map(this.#lastStates);
+    copied.#machines = new Map(this.#machines);
+    copied.#starts = new Map(this.#starts);
+    copied.#windows = new Map(this.#windows);
+    copied.#sojourn = { ...this.#sojourn };
+    copied.#before = { ...this.#before };
+    copied.#standing = { ...this.#standing };
+    copied.#carried = [...this.#carried];
+    return copied;
+  }
+
+  /** Tells something that no event of the engine says, such as a change of the rate. */
+  tell(story: Story): number {
+    return this.stories.push(story);
+  }
+
+  /** The sentence with this number, unless it is forgotten. */
+  #reword(number: number, words: string): void {
+    const story = this.stories.kept[number - this.stories.forgotten];
+    if (!story) return;
+    story.text = words;
+    this.stories.noteChange(number);
   }
 
   /** Takes rows of events, in order of time. */
@@ -141,7 +270,10 @@ export class Observer {
       switch (kind) {
         case "flow":
           this.flows.set(flow, { ahead: number, behind: queued, up: code === 1 });
-          this.states.push({ time, flow, state: SLOW_START });
+          this.#enterState(time, flow, SLOW_START);
+          this.#starts.set(flow, time);
+          this.#isStarting.add(flow);
+          if (flow < this.flowCount) this.tell({ time, kind: "start", flow, text: `${this.nameOf(flow)} started.` });
           break;
         case "enqueue":
           this.#packets.set(`${hop} ${flow} ${number} ${queued}`, {
@@ -169,7 +301,7 @@ export class Observer {
           const packet = this.#packets.get(`${hop} ${flow} ${number} ${queued}`);
           if (packet) packet.flags |= MARKED;
           this.#add(this.marksByFlow, flow);
-          this.#tellBurst("mark", time, flow, `${names.marks[Math.floor(code / 8)]!.toUpperCase()}-marked`);
+          this.#tellBurst("mark", time, flow, `${names.marks[Math.floor(code / 8)]!.toUpperCase()}-marked${placeOf(hop)}`);
           break;
         }
         case "drop": {
@@ -179,7 +311,7 @@ export class Observer {
           packet.dropped = time;
           if (!known) this.#packets.set(`drop ${hop} ${flow} ${number} ${time}`, packet);
           this.#add(this.dropsByFlow, flow);
-          this.#tellBurst("drop", time, flow, `dropped ${DROP_WORDS[reason] ?? reason}`);
+          this.#tellBurst("drop", time, flow, `dropped${placeOf(hop)} ${DROP_WORDS[reason] ?? reason}`);
           break;
         }
         case "ack":
@@ -190,9 +322,13 @@ export class Observer {
           break;
         case "exit": {
           const cause = names.exit_causes[code]!;
-          const text = `${this.nameOf(flow)} left slow start with a window of ${number} segments, ${EXIT_WORDS[cause] ?? cause}.`;
-          this.stories.push({ time, kind: cause === "timeout" ? "timeout" : "exit", flow, text });
-          if (this.#lastState(flow) === SLOW_START) this.states.push({ time, flow, state: AVOIDANCE });
+          const phase = this.#lastStates.get(flow)?.toLowerCase() === "startup" ? "STARTUP" : SLOW_START;
+          const start = this.#starts.get(flow) ?? 0;
+          const after = start > 0 ? `, ${formatSeconds(time - start)} after it had begun` : "";
+          const text = `${capitalise(ENDED[cause] ?? "something unknown ended")} the ${phase} of ${this.nameOf(flow)} at a window of ${countSegments(number)}${after}.`;
+          // a control without slow start reports that it is past it with each reduction
+          if (this.#isStarting.delete(flow)) this.tell({ time, kind: cause === "timeout" ? "timeout" : "exit", flow, text });
+          if (this.#lastStates.get(flow) === SLOW_START) this.#enterState(time, flow, AVOIDANCE);
           break;
         }
       }
@@ -203,27 +339,62 @@ export class Observer {
     counts.set(flow, (counts.get(flow) ?? 0) + 1);
   }
 
-  #lastState(flow: number): string | undefined {
-    return this.states.findLast((one) => one.flow === flow)?.state;
+  #enterState(time: number, flow: number, state: string): void {
+    this.#lastStates.set(flow, state);
+    this.states.push({ time, flow, state });
   }
 
   #noteState(time: number, flow: number, state: string): void {
-    const last = this.#lastState(flow);
-    if (MACHINE.includes(state)) {
-      // a control with states of its own shows those; its losses are told
-      const hasOwn = last !== undefined && !MACHINE.includes(last) && last !== SLOW_START && last !== AVOIDANCE;
-      const shown = state === "open" ? (last === "loss" ? SLOW_START : last === SLOW_START ? last : AVOIDANCE) : state;
-      if (!hasOwn && state !== "disorder" && shown !== last) this.states.push({ time, flow, state: shown });
-      if (state !== "loss") return;
-    } else {
+    const last = this.#lastStates.get(flow);
+    if (!MACHINE.includes(state)) {
       if (state === last || state === "") return;
-      this.states.push({ time, flow, state });
+      this.#enterState(time, flow, state);
+      if (!ROUTINE.includes(state.toLowerCase())) this.tell({ time, kind: "state", flow, text: `${this.nameOf(flow)} went to ${state}.` });
+      return;
     }
-    const text =
-      state === "loss"
-        ? `The retransmission timer of ${this.nameOf(flow)} ran out: it starts again with a small window.`
-        : `${this.nameOf(flow)} went to ${state}.`;
-    this.stories.push({ time, kind: state === "loss" ? "timeout" : "state", flow, text });
+    this.#machines.set(flow, state);
+    // a control with states of its own shows those; its losses are told
+    const hasOwn = last !== undefined && !MACHINE.includes(last) && last !== SLOW_START && last !== AVOIDANCE;
+    const shown = state === "open" ? (last === "loss" ? SLOW_START : last === SLOW_START ? last : AVOIDANCE) : state;
+    if (!hasOwn && state !== "disorder" && shown !== last) this.#enterState(time, flow, shown);
+    this.#noteEpisode(time, flow, state, hasOwn);
+    if (state !== "loss") return;
+    this.tell({ time, kind: "timeout", flow, text: `The retransmission timer of ${this.nameOf(flow)} ran out: it starts again with a small window.` });
+  }
+
+  /** A reduction begins in recovery or cwr, and is over in open. Its sentence then has both windows, as that of `dumbbell explain`. */
+  #noteEpisode(time: number, flow: number, state: string, hasModel: boolean): void {
+    const cause = REDUCERS[state];
+    if (hasModel) {
+      if (state === "recovery") this.tell({ time, kind: "reduction", flow, text: `Loss took ${this.nameOf(flow)} into recovery.` });
+    } else if (cause !== undefined && !this.#episodes.has(flow)) {
+      const before = this.#windows.get(flow) ?? NaN;
+      const former = this.#reductions.get(flow);
+      const goesOn = former?.cause === cause && time - former.last < BURST_MS;
+      const makes = cause === "loss" ? "makes" : "make";
+      const number = goesOn ? former.number : this.tell({ time, kind: "reduction", flow, text: `${capitalise(cause)} ${makes} ${this.nameOf(flow)} reduce its window.` });
+      const count = goesOn ? former.count + 1 : 1;
+      this.#episodes.set(flow, { number, cause, before, count });
+      this.#reductions.set(flow, { number, cause, before, count, last: time });
+    } else if (state === "loss") {
+      this.#episodes.delete(flow);
+      this.#isStarting.add(flow);
+    }
+  }
+
+  #endEpisodes(view: View): void {
+    for (const one of view.endpoints) {
+      const episode = this.#episodes.get(one.number);
+      const state = this.#machines.get(one.number);
+      if (episode && state !== "recovery" && state !== "cwr") {
+        this.#episodes.delete(one.number);
+        const { number, cause, before, count } = episode;
+        const changed = one.cwnd < before ? ` from ${before} to ${countSegments(one.cwnd)}` : "";
+        const times = count > 1 ? ` ${count} times until ${formatSeconds(view.time_ms)}${changed && `, the last time${changed}`}` : changed;
+        this.#reword(number, `${capitalise(cause)} made ${this.nameOf(one.number)} reduce its window${times}.`);
+      }
+      if (!this.#episodes.has(one.number)) this.#windows.set(one.number, one.cwnd);
+    }
   }
 
   #tellBurst(kind: "mark" | "drop", time: number, flow: number, words: string): void {
@@ -232,12 +403,23 @@ export class Observer {
     if (burst && time - burst.last < BURST_MS) {
       burst.last = time;
       burst.count += 1;
-      burst.story.text = `${burst.count} packets of ${this.nameOf(flow)} were ${words}, until ${formatSeconds(time)}.`;
+      this.#reword(burst.number, `${burst.count} packets of ${this.nameOf(flow)} were ${words}, until ${formatSeconds(time)}.`);
       return;
     }
-    const story: Story = { time, kind, flow, text: `A packet of ${this.nameOf(flow)} was ${words}.` };
-    this.stories.push(story);
-    this.#bursts.set(key, { story, last: time, count: 1 });
+    const number = this.tell({ time, kind, flow, text: `A packet of ${this.nameOf(flow)} was ${words}.` });
+    this.#bursts.set(key, { number, last: time, count: 1 });
+  }
+
+  /** A queue that is never empty for a time is told once, and again after it was empty. */
+  #noteQueue(time: number, view: View): void {
+    const standing = this.#standing;
+    if (view.backlog_packets === 0) this.#standing = { since: NaN, isTold: false };
+    else if (Number.isNaN(standing.since)) standing.since = time;
+    else if (!standing.isTold && time - standing.since >= STANDING_MS) {
+      standing.isTold = true;
+      const text = `The queue has not been empty for ${formatSeconds(STANDING_MS)}, with ${countThings(view.backlog_packets, "packet")} in it now: a standing queue.`;
+      this.tell({ time, kind: "queue", flow: -1, text });
+    }
   }
 
   #countSojourn(ms: number): void {
@@ -261,6 +443,8 @@ export class Observer {
       ...{ sojourn: count ? sum / count : NaN, sojournMax: count ? max : NaN, states: view.states },
       ...{ bytes: bytes - before.bytes, marks: ce + sce - before.marks, overflow: overflow - before.overflow, aqmDrops: aqm - before.aqm },
     };
+    this.#endEpisodes(view);
+    this.#noteQueue(time, view);
     for (const one of view.endpoints) {
       if (one.number >= flowCount || !this.flows.has(one.number)) continue;
       if (one.cwnd > 0) sample.cwnd[one.number] = one.cwnd;
@@ -307,12 +491,35 @@ export class Observer {
     return Float64Array.from(rows);
   }
 
+  /** Forgets the packets that have left the link or were dropped before a time, ms: nobody looks at them. */
+  forgetPackets(time: number): void {
+    for (const [key, one] of this.#packets) if (one.departed <= time || one.dropped <= time) this.#packets.delete(key);
+    this.#acks.length = 0;
+  }
+
   /** How long before it is queued a packet can be seen, ms: the picture needs events of so much later. */
   get lookahead(): number {
     let most = 0;
     for (const { ahead } of this.flows.values()) most = Math.max(most, ahead);
     return Math.min(most, 250);
   }
+}
+
+/** Where a hop is, unless it is the bottleneck. */
+function placeOf(hop: number): string {
+  return hop === 0 ? "" : " on the way back";
+}
+
+function capitalise(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function countThings(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
+function countSegments(count: number): string {
+  return countThings(count, "segment");
 }
 
 function flagsOf(code: number): number {
@@ -345,13 +552,9 @@ export function formatSeconds(ms: number): string {
   return ms >= 1000 ? `${(ms / 1000).toFixed(3).replace(/\.?0+$/, "")} s` : `${Number(ms.toFixed(ms < 10 ? 2 : 1))} ms`;
 }
 
-/** Mean rate of each list of bytes over the window before each sample, Mbit/s. */
-export function computeRates(samples: Sample[], interval: number, windowMs = RATE_WINDOW_MS): number[][] {
+/** Mean rates over the window before a sample, Mbit/s, of each flow, and of all other senders together. */
+export function computeRatesAt(samples: Sample[], index: number, interval: number, windowMs = RATE_WINDOW_MS): number[] {
   const width = Math.max(1, Math.round(windowMs / interval));
-  return (samples[0]?.carried ?? []).map((_, list) =>
-    samples.map((sample, index) => {
-      const bytes = sample.carried[list]! - (samples[index - width]?.carried[list] ?? 0);
-      return (bytes * 8) / 1e3 / (Math.min(width, index + 1) * interval);
-    }),
-  );
+  const before = samples[index - width]?.carried;
+  return samples[index]!.carried.map((bytes, list) => ((bytes - (before?.[list] ?? 0)) * 8) / 1e3 / (Math.min(width, index + 1) * interval));
 }

@@ -5,6 +5,8 @@ import { changeAt, findLongestRtt, MS } from "./experiment";
 import type { Change } from "./experiment";
 import type { Frame, Reply, Request } from "./messages";
 import type { Sample, StateChange, Story } from "./observer";
+import { applyChanges } from "./observer";
+import type { SeedRun } from "./seeds";
 import type { Outcome } from "./simulation";
 import type { Registry } from "./registry";
 
@@ -20,8 +22,9 @@ export interface Refusal {
 export interface RunData {
   interval: number;
   samples: Sample[];
-  stories: Story[];
-  states: StateChange[];
+  /** The last ones: `forgotten` of them are left out. */
+  stories: { forgotten: number; kept: Story[] };
+  states: { forgotten: number; kept: StateChange[] };
   histogram: Float64Array;
   packets: Float64Array;
   marks: Map<number, number>;
@@ -29,7 +32,7 @@ export interface RunData {
 }
 
 const NO_DATA: RunData = {
-  ...{ interval: 1, samples: [], stories: [], states: [], histogram: new Float64Array(1), packets: new Float64Array(0) },
+  ...{ interval: 1, samples: [], stories: { forgotten: 0, kept: [] }, states: { forgotten: 0, kept: [] }, histogram: new Float64Array(1), packets: new Float64Array(0) },
   ...{ marks: new Map(), drops: new Map() },
 };
 const NOTHING: Experiment = { title: "", duration: 1e9, seed: 1, bottleneck: { rate: 1e7, aqm: { name: "pfifo" } }, flows: [] };
@@ -37,6 +40,8 @@ const NOTHING: Experiment = { title: "", duration: 1e9, seed: 1, bottleneck: { r
 export const SPEEDS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, Infinity];
 /** Work of a worker for each frame at the highest speed, ms: pages of 60 frames a second stay smooth. */
 const WORK_MS = 10;
+/** Charts are painted in turns for so long in each frame, ms. */
+const PAINT_MS = 5;
 /** The clock does not jump when the page was hidden, ms. */
 const LONGEST_FRAME_MS = 100;
 
@@ -52,6 +57,13 @@ export class Side {
   /** The first frame of the present run has been shown. */
   isShown = false;
   cost = 0;
+  /** Runs with other seeds that are done. */
+  seedRuns: SeedRun[] = [];
+  /** Keys of the queues' parameters that may change while the run goes on. */
+  changeable: string[] = [];
+  /** Bytes of the engine's memory, and snapshots in it. */
+  memory = 0;
+  snapshots = 0;
   /** The largest value that each chart shows. */
   tops: Record<string, number> = {};
   #run = 0;
@@ -77,7 +89,7 @@ export class Side {
       // each frame asks for measurements again
       if (request.kind === "measure") return;
       if (next?.kind !== "start" || request.kind === "start") this.#next = request;
-      else if (request.kind === "advance" || request.kind === "back") this.#next = { ...next, until: request.until };
+      else if (request.kind === "advance" || request.kind === "seek") this.#next = { ...next, until: request.until };
       return;
     }
     this.isBusy = request.kind !== "load";
@@ -108,7 +120,14 @@ export class Side {
         if (message.run !== this.#run) return;
         this.refusal = null;
         this.outcome = null;
+        this.seedRuns = [];
+        this.changeable = message.changeable;
         this.#interval = message.interval;
+        return;
+      case "seed":
+        if (message.run !== this.#run) return;
+        this.seedRuns.push(message.seedRun);
+        if (!this.session.isPlaying) this.session.changed();
         return;
       case "refused":
         if (message.run === this.#run) this.refusal = message;
@@ -132,13 +151,15 @@ export class Side {
     // the former run is shown until there is something to see of this one
     const data = this.isShown ? this.data : { ...NO_DATA, interval: this.#interval, samples: [] };
     data.samples.push(...frame.samples);
-    const states = frame.now < this.now ? [] : data.states;
     this.data = {
-      ...{ interval: data.interval, samples: data.samples, stories: frame.stories, states: [...states, ...frame.states] },
+      ...{ interval: data.interval, samples: data.samples },
+      ...{ stories: applyChanges(data.stories, frame.stories), states: applyChanges(data.states, frame.states) },
       ...{ histogram: frame.histogram, packets: frame.packets, marks: new Map(frame.marks), drops: new Map(frame.drops) },
     };
     this.now = frame.now;
     this.cost = frame.cost;
+    this.memory = frame.memory;
+    this.snapshots = frame.snapshots;
     this.isShown = true;
   }
 
@@ -164,6 +185,9 @@ export class Session {
   #makeWorker: () => Worker;
   #listeners = new Set<() => void>();
   #painters = new Set<() => void>();
+  #turns = new Set<() => void>();
+  /** A moment has come that is not painted yet. */
+  #isNew = false;
   #clock = 0;
   #stride = 5;
   #begin: ((registry: Registry) => void) | null = null;
@@ -245,7 +269,8 @@ export class Session {
   }
 
   endComparison(): void {
-    this.sides.b?.worker.terminate();
+    if (!this.sides.b) return;
+    this.sides.b.worker.terminate();
     delete this.sides.b;
     this.active = "a";
     this.changed();
@@ -271,6 +296,7 @@ export class Session {
   #tick(): void {
     if (!this.isPlaying) return;
     const clock = performance.now();
+    if (this.#isNew) this.#paint(clock + PAINT_MS);
     const passed = Math.min(clock - this.#clock, LONGEST_FRAME_MS);
     if (this.all.every((one) => !one.isBusy)) {
       this.#clock = clock;
@@ -287,7 +313,7 @@ export class Session {
   /** Shows another moment, ms. */
   seek(time: number): void {
     const until = Math.max(0, Math.min(time, this.duration));
-    for (const side of this.all) side.ask(until < side.now ? { kind: "back", until } : { kind: "advance", until });
+    for (const side of this.all) side.ask({ kind: "seek", until });
   }
 
   stepPacket(): void {
@@ -295,9 +321,10 @@ export class Session {
     for (const side of this.all) side.ask({ kind: "packet" });
   }
 
-  stepRtt(): void {
+  /** Goes on by so many round trips, or back. */
+  stepRtt(count = 1): void {
     this.pause();
-    this.seek(this.now + findLongestRtt(this.side.experiment) / MS);
+    this.seek(this.now + (count * findLongestRtt(this.side.experiment)) / MS);
   }
 
   // ---------------------------------------------------------------- listeners
@@ -316,12 +343,32 @@ export class Session {
 
   changed(): void {
     for (const listener of this.#listeners) listener();
+    this.#paint(Infinity);
+  }
+
+  /** Paints the new moment, then the charts whose turn it is, until a time of the clock, ms: one at least. */
+  #paint(until: number): void {
+    this.#isNew = false;
     for (const painter of this.#painters) painter();
+    for (const paint of this.#turns) {
+      this.#turns.delete(paint);
+      paint();
+      if (performance.now() >= until) break;
+    }
+  }
+
+  /** Calls `paint` once, in one of the next frames. */
+  paintInTurn(paint: () => void): void {
+    this.#turns.add(paint);
+  }
+
+  forgetTurn(paint: () => void): void {
+    this.#turns.delete(paint);
   }
 
   framed(): void {
     if (this.isPlaying && this.now >= this.duration) this.pause();
-    else if (this.isPlaying) for (const painter of this.#painters) painter();
+    else if (this.isPlaying) this.#isNew = true;
     else {
       this.changed();
       this.#measureSoon();

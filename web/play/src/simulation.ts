@@ -1,6 +1,7 @@
-// A simulation that the page advances. To go back, the page starts another one: ten seconds of a run take some ten milliseconds.
+// A simulation that the page advances, changes, and takes back to an earlier state.
 
-import type { Table } from "./experiment";
+import type { Experiment, Setting, Table } from "./experiment";
+import { makeConfig } from "./experiment";
 import type { Registry } from "./registry";
 
 export interface SenderView {
@@ -48,81 +49,161 @@ export interface Outcome {
   tables: Record<string, Record<string, Column>>;
 }
 
-/** A run whose events are recorded (crates/dumbbell-wasm/js/dumbbell.js). */
-interface WatchedRun {
+/** A run on its way (crates/dumbbell-wasm/js/dumbbell.js). */
+interface StartedRun {
   step(ms: number): boolean;
+  set(key: string, value: unknown): void;
+  finish(): Outcome;
+  forget(): void;
+}
+
+/** A run whose events are recorded. */
+interface WatchedRun extends StartedRun {
   view(): View;
   events(): Float64Array;
   eventNames(): EventNames;
-  finish(): Outcome;
-  forget(): void;
+  snapshot(): WatchedRun;
+  restore(snapshot: WatchedRun): void;
 }
 
 /** The engine's module. */
 export interface Engine {
   readonly version: string;
   readonly registry: Registry;
+  /** Bytes of the module's memory; it does not shrink. */
+  readonly memory: number;
   check(config: Table): void;
   run(config: Table): Outcome;
+  start(config: Table, options: { changeable: boolean }): StartedRun;
   watch(config: Table): WatchedRun;
 }
 
-export interface Simulation {
+const NS_PER_MS = 1e6;
+
+function roundToNs(ms: number): number {
+  return Math.round(ms * NS_PER_MS) / NS_PER_MS;
+}
+
+/** A state of a simulation, to return to. */
+export interface Snapshot {
+  readonly time: number;
+  forget(): void;
+}
+
+class RunSnapshot implements Snapshot {
+  constructor(
+    readonly run: WatchedRun,
+    readonly time: number,
+    readonly isOver: boolean,
+    readonly made: number,
+  ) {}
+
+  forget(): void {
+    this.run.forget();
+  }
+}
+
+/** A run of an experiment, with its settings. Its time is in whole nanoseconds. */
+export class Simulation {
   /** How far it has come, ms. */
-  readonly now: number;
-  readonly isOver: boolean;
-  /** Goes on until a time, ms. */
-  advance(until: number): void;
-  view(): View;
-  /** Events since the last call, in rows; `names` has their columns. */
-  takeEvents(): Float64Array;
-  readonly names: EventNames;
-  /** The measurements of the whole run; this simulation stays where it is. */
-  measure(): Outcome;
-  end(): void;
-}
-
-/** Starts a simulation. Throws the engine's ConfigError if the configuration cannot be used. */
-export function startSimulation(engine: Engine, config: Table): Simulation {
-  return new EngineRun(engine, config);
-}
-
-class EngineRun implements Simulation {
   now = 0;
   isOver = false;
+  readonly names: () => EventNames;
+  readonly #settings: Setting[];
+  /** How many of the settings are made. */
+  #made = 0;
   #run: WatchedRun;
 
+  /** Throws the engine's ConfigError if the experiment cannot be used. */
   constructor(
     readonly engine: Engine,
-    readonly config: Table,
+    readonly experiment: Experiment,
   ) {
-    this.#run = engine.watch(config);
+    this.#settings = experiment.settings ?? [];
+    this.#run = engine.watch(makeConfig(experiment));
+    this.names = () => this.#run.eventNames();
   }
 
-  get names(): EventNames {
-    return this.#run.eventNames();
-  }
-
+  /** Goes on until a time, ms. */
   advance(until: number): void {
-    if (until <= this.now || this.isOver) return;
-    this.isOver = this.#run.step(until - this.now);
-    this.now = until;
+    for (let next = this.#settings[this.#made]; next && next.at <= until * NS_PER_MS && !this.isOver; next = this.#settings[this.#made]) {
+      this.#step(next.at / NS_PER_MS);
+      this.#made += 1;
+      if (!this.isOver) this.#run.set(next.key, next.value);
+    }
+    this.#step(until);
+  }
+
+  /** Whether it has come to a time, ms: to the nearest nanosecond. */
+  hasReached(time: number): boolean {
+    return this.now >= roundToNs(time);
+  }
+
+  #step(until: number): void {
+    const time = roundToNs(until);
+    if (time <= this.now || this.isOver) return;
+    this.isOver = this.#run.step(time - this.now);
+    this.now = time;
   }
 
   view(): View {
     return this.#run.view();
   }
 
+  /** Events since the last call, in rows; `names` has their columns. */
   takeEvents(): Float64Array {
-    const rows = this.#run.events();
-    return rows;
+    return this.#run.events();
   }
 
-  measure(): Outcome {
-    return this.engine.run(this.config);
+  takeSnapshot(): Snapshot {
+    return new RunSnapshot(this.#run.snapshot(), this.now, this.isOver, this.#made);
+  }
+
+  restore(snapshot: Snapshot): void {
+    const { run, time, isOver, made } = snapshot as RunSnapshot;
+    this.#run.restore(run);
+    this.now = time;
+    this.isOver = isOver;
+    this.#made = made;
   }
 
   end(): void {
     this.#run.forget();
   }
+}
+
+/** Returns the measurements of a whole run. */
+export function measureRun(engine: Engine, experiment: Experiment): Outcome {
+  const config = makeConfig(experiment);
+  if (!experiment.settings?.length) return engine.run(config);
+  const run = engine.start(config, { changeable: true });
+  let now = 0;
+  for (const { at, key, value } of experiment.settings) {
+    if (at > experiment.duration) break;
+    run.step((at - now) / NS_PER_MS);
+    now = at;
+    if (at < experiment.duration) run.set(key, value);
+  }
+  return run.finish();
+}
+
+/** The parameters of the queues of an experiment that may change while its run goes on, as keys of settings. */
+export function listChangeable(engine: Engine, registry: Registry, experiment: Experiment): string[] {
+  const run = engine.start(makeConfig(experiment), { changeable: true });
+  const found: string[] = [];
+  for (const hop of ["bottleneck", "reverse"] as const) {
+    const aqm = experiment[hop]?.aqm;
+    const params = registry.aqm.find((one) => one.name === aqm?.name)?.params ?? [];
+    for (const param of params) {
+      const key = `${hop}.aqm.${param.name}`;
+      try {
+        run.set(key, aqm![param.name] ?? param.default);
+        found.push(key);
+      } catch {
+        // the engine refuses parameters that cannot change
+      }
+    }
+  }
+  run.forget();
+  return found;
 }

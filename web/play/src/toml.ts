@@ -50,7 +50,9 @@ function formatHop(hop: Hop, registry: Registry): string[] {
 
 function formatSender(table: SenderTable, entry: Table, registry: Registry): string[] {
   const params = registry.sections[table] ?? [];
-  return Object.entries(entry).map(([key, value]) => {
+  const { cc, kind, ...rest } = entry;
+  const ahead = Object.entries({ kind, cc }).filter(([, value]) => value !== undefined);
+  return [...ahead, ...Object.entries(rest)].map(([key, value]) => {
     if (key === "cc") return `cc = ${formatSpec("cc", value as Spec, registry)}`;
     if (key === "kind") return `kind = ${formatSpec("app", value as Spec, registry)}`;
     if (key === "path" || key === "ack_path") return `${key} = ${formatSpecs(value as Spec[], registry)}`;

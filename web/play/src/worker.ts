@@ -1,12 +1,19 @@
 // A worker: it simulates one set-up, so that the page never waits.
 
 import { load } from "../../../crates/dumbbell-wasm/js/dumbbell.js";
-import { listFlows, makeConfig } from "./experiment";
+import type { Experiment } from "./experiment";
+import { listFlows, MS } from "./experiment";
 import type { Frame, Reply, Request } from "./messages";
 import { Observer } from "./observer";
-import type { Sample } from "./observer";
-import { startSimulation } from "./simulation";
-import type { Engine, Simulation } from "./simulation";
+import type { Sample, StoryKind } from "./observer";
+import { formatQuantity } from "./quantities";
+import type { Registry } from "./registry";
+import type { SeedRun } from "./seeds";
+import { SeedRuns } from "./seeds";
+import { formatSetting } from "./settings";
+import { listChangeable, measureRun, Simulation } from "./simulation";
+import type { Engine, Snapshot } from "./simulation";
+import { SnapshotRing } from "./snapshots";
 
 const MOST_SAMPLES = 4000;
 const LEAST_INTERVAL_MS = 1;
@@ -14,17 +21,52 @@ const LEAST_INTERVAL_MS = 1;
 const CHUNK_MS = 20;
 /** Progress of the search for the next packet that leaves, ms. */
 const PACKET_STEP_MS = 0.02;
+/** Snapshots are forgotten while the engine's memory is larger, bytes. */
+const MOST_MEMORY = 256 * 2 ** 20;
+/** Further seeds run when no request has come for so long, ms, in pieces of so long: a request waits for one piece at most. */
+const IDLE_AFTER_MS = 400;
+const IDLE_PIECE_MS = 5;
+const IDLE_PAUSE_MS = 10;
 
 let engine: Engine;
+let registry: Registry;
 let current: WatchedSetup | null = null;
 
+/** Sentences of what the experiment itself changes, by time. */
+function listAnnouncements(experiment: Experiment): { time: number; kind: StoryKind; flow: number; text: string }[] {
+  const found: { time: number; kind: StoryKind; flow: number; text: string }[] = [];
+  const flows = listFlows(experiment);
+  let rate = experiment.bottleneck.rate;
+  for (const one of [...(experiment.bottleneck.rate_changes ?? [])].sort((a, b) => a.at - b.at)) {
+    const verb = one.rate < rate ? "fell" : "rose";
+    found.push({ time: one.at / MS, kind: "rate", flow: -1, text: `The rate of the link ${verb} from ${spell(rate)} to ${spell(one.rate)}.` });
+    rate = one.rate;
+  }
+  flows.forEach(({ table, index, name }, flow) => {
+    const stop = experiment[table]?.[index]?.["stop"];
+    if (typeof stop === "number") found.push({ time: stop / MS, kind: "stop", flow, text: `flow ${flow + 1} (${name}) stopped sending new data.` });
+  });
+  for (const one of experiment.settings ?? [])
+    found.push({ time: one.at / MS, kind: "set", flow: -1, text: `${one.key} became ${formatSetting(one, experiment, registry)}.` });
+  return found.sort((a, b) => a.time - b.time);
+}
+
+function spell(rate: number): string {
+  return `${formatQuantity("rate", rate).replace(/(?<=\d)(?=[A-Za-z])/, " ")}/s`;
+}
+
 class WatchedSetup {
-  #simulation: Simulation;
+  readonly #simulation: Simulation;
   #observer: Observer;
+  readonly #first: Observer;
+  readonly #start: Snapshot;
+  readonly #ring = new SnapshotRing();
+  readonly #announcements: ReturnType<typeof listAnnouncements>;
   #samples: Sample[] = [];
-  #reported = { samples: 0, stories: 0, states: 0 };
+  #reported = 0;
   readonly interval: number;
   readonly #names: string[];
+  readonly seeds: SeedRuns;
   now = 0;
 
   constructor(
@@ -34,37 +76,48 @@ class WatchedSetup {
     const { experiment } = request;
     const flows = listFlows(experiment);
     this.#names = flows.map((one, number) => `flow ${number + 1} (${one.name})`);
-    this.interval = Math.max(LEAST_INTERVAL_MS, Math.ceil(experiment.duration / 1e6 / MOST_SAMPLES));
-    this.#observer = this.#makeObserver();
-    this.#simulation = startSimulation(engine, makeConfig(experiment));
-  }
-
-  #makeObserver(): Observer {
-    return new Observer((flow) => this.#names[flow] ?? "another flow", this.#names.length);
+    this.interval = Math.max(LEAST_INTERVAL_MS, Math.ceil(experiment.duration / MS / MOST_SAMPLES));
+    this.#observer = new Observer((flow) => this.#names[flow] ?? "another flow", this.#names.length);
+    this.#first = this.#observer.copy();
+    this.#simulation = new Simulation(engine, experiment);
+    this.#start = this.#simulation.takeSnapshot();
+    this.#announcements = listAnnouncements(experiment);
+    this.seeds = new SeedRuns(engine, experiment);
   }
 
   get duration(): number {
-    return this.request.experiment.duration / 1e6;
+    return this.request.experiment.duration / MS;
   }
 
   /** Simulates until a moment can be shown, ms. */
   advance(until: number): void {
     const end = Math.min(until, this.duration);
     this.now = Math.max(this.now, end);
-    let target = this.now + this.#observer.lookahead;
-    while (this.#simulation.now < target && !this.#simulation.isOver) {
-      const next = (Math.floor(this.#simulation.now / this.interval + 1e-9) + 1) * this.interval;
-      const step = Math.min(next, this.#simulation.now + CHUNK_MS, target);
-      this.#simulation.advance(step);
+    const simulation = this.#simulation;
+    // events of so much later are needed to see packets on their way to the queue
+    const findTarget = () => Math.min(this.now + this.#observer.lookahead, this.duration);
+    let target = findTarget();
+    while (!simulation.hasReached(target) && !simulation.isOver) {
+      const next = (Math.floor(simulation.now / this.interval + 1e-9) + 1) * this.interval;
+      const step = Math.min(next, simulation.now + CHUNK_MS, target);
+      const before = simulation.now;
+      simulation.advance(step);
+      for (const one of this.#announcements) if (one.time > before && one.time <= simulation.now) this.#observer.tell(one);
       this.#takeEvents();
-      if (step >= next) this.#takeSample(next);
-      target = this.now + this.#observer.lookahead;
+      if (simulation.hasReached(next)) this.#takeSample(next);
+      if (this.#ring.isDue(simulation.now)) this.#keep();
+      target = findTarget();
     }
+  }
+
+  #keep(): void {
+    this.#ring.add({ time: this.#simulation.now, snapshot: this.#simulation.takeSnapshot(), observer: this.#observer.copy() });
+    if (engine.memory > MOST_MEMORY) this.#ring.thin();
   }
 
   #takeEvents(): void {
     const rows = this.#simulation.takeEvents();
-    if (rows.length) this.#observer.take(rows, this.#simulation.names);
+    if (rows.length) this.#observer.take(rows, this.#simulation.names());
   }
 
   #takeSample(time: number): void {
@@ -73,13 +126,15 @@ class WatchedSetup {
     if (index >= this.#samples.length) this.#samples.push(sample);
   }
 
-  /** Goes back to a moment, ms: the series stay, the packets are seen again. */
-  goBack(time: number): void {
-    this.#simulation.end();
-    this.#simulation = startSimulation(engine, makeConfig(this.request.experiment));
-    this.#observer = this.#makeObserver();
-    this.#reported.stories = this.#reported.states = 0;
-    this.now = 0;
+  /** Goes to a moment, ms, from the nearest snapshot before it: the series stay, the packets are seen again. */
+  seek(time: number): void {
+    const kept = this.#ring.find(time);
+    const isAhead = time >= this.now && (kept?.time ?? 0) <= this.#simulation.now;
+    if (!isAhead) {
+      this.#simulation.restore(kept?.snapshot ?? this.#start);
+      this.#observer = (kept?.observer ?? this.#first).copy();
+      this.now = Math.min(time, this.#simulation.now);
+    }
     this.advance(time);
   }
 
@@ -92,26 +147,29 @@ class WatchedSetup {
   makeFrame(cost: number): Frame {
     const observer = this.#observer;
     const reported = this.#reported;
-    this.#reported = { samples: this.#samples.length, stories: observer.stories.length, states: observer.states.length };
+    this.#reported = this.#samples.length;
     return {
       ...{ kind: "frame", run: this.run, now: this.now, isOver: this.now >= this.duration, cost },
-      samples: this.#samples.slice(reported.samples),
-      // the last sentences may have grown
-      stories: observer.stories,
-      states: observer.states.slice(reported.states),
+      samples: this.#samples.slice(reported),
+      stories: observer.stories.takeChanges(),
+      states: observer.states.takeChanges(),
       histogram: observer.histogram,
       packets: observer.listPackets(this.now),
       marks: [...observer.marksByFlow],
       drops: [...observer.dropsByFlow],
+      ...{ memory: engine.memory, snapshots: this.#ring.count },
     };
   }
 
   end(): void {
+    this.#ring.clear();
+    this.#start.forget();
     this.#simulation.end();
+    this.seeds.end();
   }
 
   measure() {
-    return this.#simulation.measure();
+    return measureRun(engine, this.request.experiment);
   }
 }
 
@@ -139,14 +197,15 @@ async function answer(data: Request): Promise<void> {
   switch (data.kind) {
     case "load":
       engine = (await load(data.module)) as unknown as Engine;
-      reply({ kind: "loaded", version: engine.version, registry: engine.registry });
+      registry = engine.registry;
+      reply({ kind: "loaded", version: engine.version, registry });
       break;
     case "start":
       try {
         const next = new WatchedSetup(data.run, data);
         current?.end();
         current = next;
-        reply({ kind: "started", run: data.run, interval: next.interval });
+        reply({ kind: "started", run: data.run, interval: next.interval, changeable: listChangeable(engine, registry, data.experiment) });
       } catch (error) {
         refuse(data.run, error);
         break;
@@ -156,8 +215,8 @@ async function answer(data: Request): Promise<void> {
     case "advance":
       showFrame((setup) => setup.advance(data.until));
       break;
-    case "back":
-      showFrame((setup) => setup.goBack(data.until));
+    case "seek":
+      showFrame((setup) => setup.seek(data.until));
       break;
     case "packet":
       showFrame((setup) => setup.advancePacket());
@@ -168,8 +227,36 @@ async function answer(data: Request): Promise<void> {
   }
 }
 
+/** Runs of further seeds, a piece at a time. */
+function workIdly(): void {
+  idle = undefined;
+  const setup = current;
+  if (!setup || setup.seeds.isDone) return;
+  let seedRun: SeedRun | null;
+  try {
+    seedRun = setup.seeds.work(IDLE_PIECE_MS);
+  } catch {
+    // a run with another seed that cannot go on: the run of the page tells why, if it cannot either
+    setup.seeds.stop();
+    return;
+  }
+  if (seedRun) reply({ kind: "seed", run: setup.run, seedRun });
+  idle = setTimeout(workIdly, IDLE_PAUSE_MS);
+}
+
+let idle: ReturnType<typeof setTimeout> | undefined;
 /** Requests are answered in their order, also while the engine is still being loaded. */
 let last = Promise.resolve();
 onmessage = ({ data }: MessageEvent<Request>) => {
-  last = last.then(() => answer(data));
+  // a run that has just begun may be replaced soon: a slider is on its way
+  if (data.kind === "start") {
+    clearTimeout(idle);
+    idle = undefined;
+  }
+  last = last
+    .then(() => answer(data))
+    .catch((error: unknown) => refuse(current?.run ?? 0, error))
+    .then(() => {
+      idle ??= setTimeout(workIdly, IDLE_AFTER_MS);
+    });
 };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { makeConfig } from "../src/experiment";
+import { makeConfig, MS } from "../src/experiment";
 import { findRightChoice, LESSONS } from "../src/lessons";
 import { loadEngine } from "./engine";
 
@@ -19,6 +19,14 @@ for (const lesson of LESSONS)
       assert.deepEqual(bounds, [...bounds].sort((a, b) => a - b));
     }
   });
+
+test("each lesson has a key of its own, and looks at a moment of its runs", () => {
+  assert.equal(new Set(LESSONS.map((one) => one.key)).size, LESSONS.length);
+  for (const { questions, minutes } of LESSONS) {
+    assert.ok(minutes >= 5 && minutes <= 10);
+    for (const { experiment, look } of questions) assert.ok(look.time > 0 && look.time * MS < experiment.duration, look.words);
+  }
+});
 
 test("the right answer has no fixed place", () => {
   for (const { questions } of LESSONS) {

@@ -2,21 +2,22 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Experiment, Flow } from "../src/experiment";
 import { changeAt, findRate, listFlows, makeConfig, makeSender, MS, SECOND } from "../src/experiment";
-import { binOf, boundOf, computeQuantile, computeRates, L4S, MARKED, Observer, PACKET_COLUMNS, Place } from "../src/observer";
+import { applyChanges, binOf, boundOf, Chronicle, computeQuantile, computeRatesAt, L4S, MARKED, Observer, PACKET_COLUMNS, Place } from "../src/observer";
 import { PRESETS } from "../src/presets";
 import type { EventNames } from "../src/simulation";
-import { startSimulation } from "../src/simulation";
+import { listChangeable, measureRun, Simulation } from "../src/simulation";
+import { MOST_SNAPSHOTS, SnapshotRing } from "../src/snapshots";
 import { loadEngine } from "./engine";
 
 const engine = await loadEngine();
 
 function observe(experiment: Experiment, until: number, interval = 10) {
-  const simulation = startSimulation(engine, makeConfig(experiment));
+  const simulation = new Simulation(engine, experiment);
   const observer = new Observer((flow) => `flow ${flow + 1}`, listFlows(experiment).length);
   const samples = [];
   for (let time = interval; time <= until; time += interval) {
     simulation.advance(time);
-    observer.take(simulation.takeEvents(), simulation.names);
+    observer.take(simulation.takeEvents(), simulation.names());
     samples.push(observer.takeSample(time, simulation.view()));
   }
   const view = simulation.view();
@@ -40,12 +41,12 @@ test("rates on the link add up to what it carried, and never exceed its rate", (
   const [fifo] = PRESETS;
   const { samples, view } = observe(fifo!, 6000);
   assert.equal(samples.at(-1)!.carried.reduce((sum, one) => sum + one, 0), view.bytes);
-  const rates = computeRates(samples, 10);
+  const rates = samples.map((_, index) => computeRatesAt(samples, index, 10));
   for (let at = 20; at < samples.length; at++) {
-    const sum = rates.reduce((total, one) => total + one[at]!, 0);
+    const sum = rates[at]!.reduce((total, one) => total + one, 0);
     assert.ok(sum < 20 * 1.01, `${sum} at ${at}`);
   }
-  assert.ok(rates[0]!.at(-1)! + rates[1]!.at(-1)! > 18);
+  assert.ok(rates.at(-1)![0]! + rates.at(-1)![1]! > 18);
 });
 
 test("marks, drops and the time in queue are those that the engine counts", () => {
@@ -121,13 +122,15 @@ test("states and sentences follow from events", () => {
   assert.deepEqual(seen(15), [Place.ToQueue, 0.5, 0, 0, MARKED | L4S]);
   assert.deepEqual(seen(21).slice(0, 3), [Place.Queue, 0, 0]);
   assert.deepEqual(seen(24.5).slice(0, 2), [Place.Link, 0.5]);
-  assert.deepEqual(observer.states.map((one) => [one.time, one.state]), [[0, "slow start"], [30, "avoidance"], [31, "recovery"], [60, "avoidance"], [300, "loss"]]);
+  assert.deepEqual(observer.states.kept.map((one) => [one.time, one.state]), [[0, "slow start"], [30, "avoidance"], [31, "recovery"], [60, "avoidance"], [300, "loss"]]);
   assert.deepEqual(
-    observer.stories.map((one) => one.text),
+    observer.stories.kept.map((one) => one.text),
     [
+      "flow 1 started.",
       "A packet of flow 1 was CE-marked.",
       "2 packets of flow 1 were dropped because the queue was full, until 27 ms.",
-      "flow 1 left slow start with a window of 40 segments, after a CE mark.",
+      "CE marks ended the slow start of flow 1 at a window of 40 segments.",
+      "Loss makes flow 1 reduce its window.",
       "The retransmission timer of flow 1 ran out: it starts again with a small window.",
     ],
   );
@@ -150,4 +153,98 @@ test("bins of the histogram hold what their bounds say", () => {
   assert.equal(computeQuantile(histogram, 0.5), boundOf(binOf(1)));
   assert.equal(computeQuantile(histogram, 1), boundOf(binOf(50)));
   assert.ok(Number.isNaN(computeQuantile(new Float64Array(160), 0.5)));
+});
+
+test("a simulation returns to a snapshot, and goes on to the same bits", () => {
+  for (const preset of PRESETS) {
+    const simulation = new Simulation(engine, preset);
+    const observer = new Observer((flow) => `flow ${flow + 1}`, listFlows(preset).length);
+    const goOn = (seen: Observer, until: number) => {
+      const samples = [];
+      while (simulation.now < until) {
+        simulation.advance(simulation.now + 50);
+        seen.take(simulation.takeEvents(), simulation.names());
+        samples.push(seen.takeSample(simulation.now, simulation.view()));
+      }
+      return { samples, packets: seen.listPackets(until), stories: seen.stories.kept, states: seen.states.kept, histogram: seen.histogram };
+    };
+    goOn(observer, 2000);
+    const snapshot = simulation.takeSnapshot();
+    const copy = observer.copy();
+    const first = structuredClone(goOn(observer, 5000));
+    simulation.restore(snapshot);
+    assert.equal(simulation.now, 2000);
+    assert.deepEqual(goOn(copy, 5000), first);
+    snapshot.forget();
+    simulation.end();
+  }
+});
+
+test("a simulation comes to a time that is no whole nanosecond", () => {
+  const simulation = new Simulation(engine, PRESETS[0]!);
+  for (const time of [0.1 + 0.2, 16.66666666666, 16.66666666669, 33.1000000000004]) {
+    simulation.advance(time);
+    assert.ok(simulation.hasReached(time) && Math.abs(simulation.now - time) < 1e-6);
+  }
+});
+
+test("snapshots are bounded, and the nearest one before a moment is found", () => {
+  const ring = new SnapshotRing();
+  const forgotten: number[] = [];
+  const observer = new Observer(String, 1);
+  for (let time = 50; time <= 600_000; time += 50)
+    if (ring.isDue(time)) ring.add({ time, observer, snapshot: { time, forget: () => forgotten.push(time) } });
+  assert.ok(ring.count <= MOST_SNAPSHOTS && ring.count >= MOST_SNAPSHOTS / 2 - 1, String(ring.count));
+  assert.ok(new Set(forgotten).size === forgotten.length && forgotten.length > 10);
+  for (const time of [100_000, 333_333, 599_999]) {
+    const found = ring.find(time)!.time;
+    assert.ok(found <= time && time - found < 600_000 / (MOST_SNAPSHOTS / 2 - 1), `${found} ${time}`);
+  }
+  assert.equal(ring.find(10), undefined);
+  ring.clear();
+  assert.equal(ring.count, 0);
+});
+
+test("a parameter of the queue changes in mid-run, as the engine changes it", () => {
+  const codel = PRESETS.find((one) => one.bottleneck.aqm.name === "codel")!;
+  const { registry } = engine;
+  const keys = listChangeable(engine, registry, codel);
+  assert.deepEqual(keys, ["limit", "target", "interval", "ecn", "ce_threshold"].map((name) => `bottleneck.aqm.${name}`));
+  const changed = changeAt(codel, { kind: "set", key: "bottleneck.aqm.target", value: 50 * MS }, 3 * SECOND);
+  assert.deepEqual(changed.settings, [{ at: 3 * SECOND, key: "bottleneck.aqm.target", value: 50 * MS }]);
+  assert.deepEqual(observe(changed, 3000).samples, observe(codel, 3000).samples);
+  const later = (experiment: Experiment) => observe(experiment, 9000).samples.slice(500).reduce((sum, one) => sum + one.backlog, 0);
+  assert.ok(later(changed) > 3 * later(codel), `${later(changed)} ${later(codel)}`);
+  assert.notEqual(measureRun(engine, changed).digest, measureRun(engine, codel).digest);
+  const restored = changeAt(changed, { kind: "set", key: "bottleneck.aqm.target", value: 50 * MS }, 2 * SECOND);
+  assert.equal(restored.settings!.length, 1);
+  // a setting to the value that the parameter has changes nothing
+  const same = changeAt(codel, { kind: "set", key: "bottleneck.aqm.target", value: 5 * MS }, 3 * SECOND);
+  assert.equal(measureRun(engine, same).digest, measureRun(engine, codel).digest);
+});
+
+test("another control takes over: a flow stops and a new one begins", () => {
+  const [fifo] = PRESETS;
+  const replaced = changeAt(fifo!, { kind: "replace", index: 0, cc: { name: "bbr3" } }, 3 * SECOND);
+  assert.deepEqual(replaced.flows.map((one) => [one.cc.name, one.start?.min, one.stop]), [["cubic", undefined, 3 * SECOND], ["cubic", 4 * SECOND, undefined], ["bbr3", 3 * SECOND, undefined]]);
+});
+
+test("a chronicle keeps the newest entries, and its reader has the same ones", () => {
+  const chronicle = new Chronicle<number>(100);
+  let read: { forgotten: number; kept: number[] } = { forgotten: 0, kept: [] };
+  for (let entry = 0; entry < 1000; entry++) {
+    const number = chronicle.push(entry);
+    if (entry % 7 === 0) {
+      const changed = number - (entry % 3);
+      if (changed >= chronicle.forgotten) {
+        chronicle.kept[changed - chronicle.forgotten]! += 0.5;
+        chronicle.noteChange(changed);
+      }
+    }
+    if (entry % 11 === 0) {
+      read = applyChanges(read, chronicle.takeChanges());
+      assert.deepEqual(read, { forgotten: chronicle.forgotten, kept: chronicle.kept });
+    }
+  }
+  assert.ok(chronicle.kept.length <= 100 && chronicle.end === 1000);
 });

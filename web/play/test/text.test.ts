@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Experiment, Spec } from "../src/experiment";
 import { dropDefaults, MS, setKey } from "../src/experiment";
 import { formatLink, packText, readLink, unpackText } from "../src/link";
 import { PRESETS } from "../src/presets";
 import { formatLimits, formatQuantity, parseQuantity, ValueError } from "../src/quantities";
+import { formatRepetition } from "../src/settings";
 import { formatToml, readToml, TextError } from "../src/toml";
 import { loadEngine } from "./engine";
 
@@ -72,12 +74,38 @@ test("defaults are left out, and everything else stays", () => {
   assert.equal(short.flows[1]!.base_rtt, 40 * MS);
 });
 
+const SETTING = { at: 1_500_000_000, key: "bottleneck.aqm.target", value: 20 * MS };
+
+test("a run with settings is repeated by a program", () => {
+  const codel = PRESETS.find((one) => one.bottleneck.aqm.name === "codel")!;
+  assert.equal(formatRepetition(codel, registry, "a.toml"), "dumbbell run a.toml");
+  const settings = [SETTING, { ...SETTING, key: "bottleneck.aqm.ecn", value: true }];
+  assert.equal(
+    formatRepetition({ ...codel, settings }, registry, "a.toml"),
+    'import dumbbell\n\nrun = dumbbell.Simulation("a.toml", seed=1)\nrun.step(until="1.5s")\nrun.set("bottleneck.aqm.target", "20ms")\nrun.set("bottleneck.aqm.ecn", True)\nprint(run.finish().runs)',
+  );
+});
+
+test("a run as the engine has it, with all defaults, is the experiment without them", () => {
+  const [first] = PRESETS;
+  const all = (params: { name: string; default: unknown }[]) => Object.fromEntries(params.map((one) => [one.name, one.default]));
+  const whole = (kind: "aqm" | "cc", one: Spec): Spec => ({ ...all(registry[kind].find((known) => known.name === one.name)!.params), ...one });
+  const { bottleneck, flows, udp, ...rest } = first!;
+  const canonical = {
+    ...{ ...rest, hop: [], web: [], app: [], plugins: {}, hosts: all(registry.sections["hosts"]!), record: all(registry.sections["record"]!) },
+    bottleneck: { ...all(registry.sections["bottleneck"]!), path: [], behind: [], rate_changes: [], ...bottleneck, aqm: whole("aqm", bottleneck.aqm) },
+    flows: flows.map((one) => ({ ...all(registry.sections["flows"]!), path: [], ack_path: [], count: 1, start: { min: 0, max: 0 }, ...one, cc: whole("cc", one.cc) })),
+    udp: udp!.map((one) => ({ ...all(registry.sections["udp"]!), start: { min: 0, max: 0 }, count: 1, path: [], ...one })),
+  } as Experiment;
+  assert.equal(formatToml(dropDefaults(canonical, registry), registry), formatToml(dropDefaults(first!, registry), registry));
+});
+
 test("a link is its experiment", async () => {
   const toml = formatToml(PRESETS[1]!, registry);
-  const fragment = await formatLink({ toml, time: 1234.5678, other: `${toml}# ümlaut` });
+  const fragment = await formatLink({ toml, time: 1234.5678, other: `${toml}# ümlaut`, settings: [[], [SETTING]] });
   assert.match(fragment, /^[A-Za-z0-9_=&.-]+$/);
   assert.ok((await packText(toml)).length < 400);
-  assert.deepEqual(await readLink(`#${fragment}`), { toml, time: 1234.568, other: `${toml}# ümlaut` });
+  assert.deepEqual(await readLink(`#${fragment}`), { toml, time: 1234.568, other: `${toml}# ümlaut`, settings: [[], [SETTING]] });
   assert.equal(await readLink("#other"), null);
   await assert.rejects(unpackText("AAAA"));
 });

@@ -226,6 +226,99 @@ pub fn read_field<T: ParamType>(spec: &ParamSpec, value: &Value) -> Result<T, Pa
     Ok(parsed)
 }
 
+/// A parameter in words and numbers that its type does not have.
+pub struct FieldWords {
+    /// [`ParamSpec::name`].
+    pub name: &'static str,
+    /// [`ParamSpec::unit`].
+    pub unit: &'static str,
+    /// [`ParamSpec::frames`].
+    pub frames: u64,
+    /// [`ParamSpec::doc`].
+    pub doc: &'static str,
+    /// [`ParamSpec::source`].
+    pub source: &'static str,
+}
+
+// What `params!` does with each field is one call of these functions, which are not inlined: there are hundreds of fields, and web pages load their code.
+
+/// Adds the description of a field to `specs`. `bounds` are its smallest and its largest value.
+#[inline(never)]
+pub fn describe_field<T: ParamType, B: ParamType>(specs: &mut Vec<ParamSpec>, words: &FieldWords, default: &T, bounds: Option<[&B; 2]>) {
+    let &FieldWords { name, unit, frames, doc, source } = words;
+    let [min, max] = bounds.map_or([Value::Null, Value::Null], |both| both.map(B::to_json));
+    let default = default.to_json();
+    specs.push(ParamSpec { name, kind: T::KIND, optional: T::OPTIONAL, unit, default, min, max, frames, doc, source });
+}
+
+/// Adds the value of a field to `values`.
+#[inline(never)]
+pub fn insert_value<T: ParamType>(values: &mut Map<String, Value>, name: &str, value: &T) {
+    values.insert(name.to_owned(), value.to_json());
+}
+
+/// Reads the fields of a struct from the keys of a configuration, in the order of their descriptions.
+pub struct FieldReader<'a> {
+    specs: std::slice::Iter<'a, ParamSpec>,
+    map: &'a Map<String, Value>,
+    fault: Option<ParamError>,
+}
+
+impl<'a> FieldReader<'a> {
+    /// A reader of the keys in `map`.
+    pub fn new(specs: &'a [ParamSpec], map: &'a Map<String, Value>) -> FieldReader<'a> {
+        FieldReader { specs: specs.iter(), map, fault: None }
+    }
+
+    /// Reads the next field if `map` has its key. Returns whether it could.
+    #[inline(never)]
+    pub fn read<T: ParamType>(&mut self, field: &mut T) -> bool {
+        let Some(spec) = self.specs.next() else { return false };
+        let Some(value) = self.map.get(spec.name) else { return true };
+        match read_field(spec, value) {
+            Ok(read) => *field = read,
+            Err(fault) => self.fault = Some(fault),
+        }
+        self.fault.is_none()
+    }
+
+    /// Returns the first error.
+    pub fn finish(self) -> Result<(), ParamError> {
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+
+/// Sets the field that is called `key`, of those that it gets in the order of their descriptions.
+pub struct FieldSetter<'a> {
+    specs: std::slice::Iter<'a, ParamSpec>,
+    key: &'a str,
+    value: &'a Value,
+    result: Option<Result<(), ParamError>>,
+}
+
+impl<'a> FieldSetter<'a> {
+    /// A setter of `key` to `value`.
+    pub fn new(specs: &'a [ParamSpec], key: &'a str, value: &'a Value) -> FieldSetter<'a> {
+        FieldSetter { specs: specs.iter(), key, value, result: None }
+    }
+
+    /// Sets the next field if it is the one. Returns whether it is.
+    #[inline(never)]
+    pub fn set<T: ParamType>(&mut self, field: &mut T) -> bool {
+        let Some(spec) = self.specs.next() else { return true };
+        if spec.name != self.key {
+            return false;
+        }
+        self.result = Some(read_field(spec, self.value).map(|read| *field = read));
+        true
+    }
+
+    /// Returns what came of it; `names` are those of all fields.
+    pub fn finish(self, names: &str) -> Result<(), ParamError> {
+        self.result.unwrap_or_else(|| Err(ParamError::new(self.key, "this key", names)))
+    }
+}
+
 /// The error for a key that is in `map` but in none of `specs` (keys in `also` are known elsewhere).
 pub fn check_keys(map: &Map<String, Value>, specs: &[ParamSpec], also: &[&str]) -> Result<(), ParamError> {
     match map.keys().find(|key| !also.contains(&key.as_str()) && specs.iter().all(|s| s.name != key.as_str())) {

@@ -78,7 +78,7 @@
     const lines = own.lines.map(([panel, label, time, start, count, decimals, texts]) => ({
       panel, label, texts, x: times[time], y: values(body, start, count, decimals),
     }));
-    return { lines, command: head.commands[run - head.first], config: head.configs[head.config[run - head.first]] };
+    return { lines, command: head.commands[run - head.first], config: head.configs[head.config[run - head.first]], plays: head.plays[run - head.first] };
   }
 
   // words for a run: what distinguishes it from the others
@@ -185,11 +185,14 @@
           }
         }
       }
+      /** @type {{ link: HTMLAnchorElement, run: number, config: string }[]} */
+      this.playLinks = [];
       const commands = read.map((one, i) => {
         const code = element("code", {}, one.command);
         const copy = element("button", { type: "button", class: "quiet", onclick: () => copied(copy, one.command, code) }, "Copy");
         const title = this.chosen.length > 1 ? `${nameOf(this.chosen[i], this.runs)}: repeat it` : "Repeat this run";
-        return element("div", { class: "command" }, element("div", { class: "note" }, title, copy), element("pre", { tabindex: "0" }, code));
+        const leads = one.plays ? [this.makePlayLink(this.chosen[i], one)] : [];
+        return element("div", { class: "command" }, element("div", { class: "note" }, title, copy), element("pre", { tabindex: "0" }, code), ...leads);
       });
       const more = read.map((one, i) => {
         const run = this.chosen[i];
@@ -202,6 +205,20 @@
       const late = this.chosen.filter((run) => model.late.includes(run)).map((run) => element("p", { class: "empty" }, `${nameOf(run, this.runs)} was too late and does not count: its machine did not keep time.`));
       this.facts.replaceChildren(...late, element("div", { class: one ? "" : "scroll" }, element("table", { class: one ? "facts one" : "facts" }, one ? null : head, ...rows)), ...(one ? commands : []));
       this.after.replaceChildren(...(one ? [] : commands), ...more);
+      void this.aimPlayLinks();
+    }
+
+    /** Returns a link to a run in the playground. */
+    makePlayLink(run, read) {
+      const link = element("a", { href: report.model.playground, target: "_blank", class: "play" }, "Open in the playground");
+      this.playLinks.push({ link, run, config: read.config });
+      return link;
+    }
+
+    /** Lets the links to the playground begin at the moment at which the charts begin. */
+    async aimPlayLinks() {
+      const moment = this.time?.[0] ?? 0;
+      for (const { link, run, config } of this.playLinks) link.href = `${report.model.playground}#${await formatPlayFragment(run, config, moment)}`;
     }
 
     // charts of one time: a drag or two numbers choose a part of it
@@ -254,6 +271,7 @@
 
     span(time) {
       this.time = time;
+      void this.aimPlayLinks();
       const [from, to] = time ?? [0, this.end];
       this.inputs[0].value = String(Number(from.toPrecision(6)));
       this.inputs[1].value = String(Number(to.toPrecision(6)));
@@ -325,6 +343,16 @@
       });
       canvas.addEventListener("dblclick", () => this.span(null));
     }
+  }
+
+  /** The fragment with which the playground begins with a run, as `make_fragment` in Python makes it, at a moment, s. */
+  async function formatPlayFragment(run, config, moment) {
+    const { model } = report;
+    const text = JSON.stringify({ title: nameOf(run, [run]) || document.title, seed: model.seed[run], ...JSON.parse(config) });
+    const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+    const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    const packed = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+    return `g=${packed}${moment > 0 ? `&t=${Math.round(moment * 1000)}` : ""}`;
   }
 
   async function copied(button, text, code) {

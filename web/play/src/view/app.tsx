@@ -1,7 +1,7 @@
 // The page.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Experiment } from "../experiment";
+import type { Experiment, Setting } from "../experiment";
 import { dropDefaults, listFlows } from "../experiment";
 import { LESSONS } from "../lessons";
 import { formatLink } from "../link";
@@ -9,12 +9,13 @@ import type { Session, Side, SideName } from "../session";
 import { formatToml } from "../toml";
 import { Chart, CHARTS } from "./charts";
 import { Controls } from "./controls";
-import { colourOf, palette } from "./format";
+import { colourOf, formatNumber, formatTime, palette } from "./format";
 import { LessonPanel } from "./lesson";
 import type { NativeRun } from "./panels";
 import { Distribution, FilePanel, Results, Stories } from "./panels";
 import { Picture } from "./picture";
-import { QueueStates, Ribbons, Ticks } from "./strips";
+import { findSample, QueueStates, Ribbons, Ticks } from "./strips";
+import { Term } from "./tip";
 import { Transport } from "./transport";
 
 function useSession(session: Session): void {
@@ -28,11 +29,12 @@ function useLink(session: Session): string {
   const { registry, sides } = session;
   const own = registry && sides.a ? formatToml(dropDefaults(sides.a.experiment, registry), registry) : "";
   const other = registry && sides.b ? formatToml(dropDefaults(sides.b.experiment, registry), registry) : null;
+  const settings = JSON.stringify([sides.a?.experiment.settings ?? [], sides.b?.experiment.settings ?? []]);
   const time = session.isPlaying ? null : session.now;
   useEffect(() => {
     if (!own) return;
     let isLast = true;
-    void formatLink({ toml: own, other, time }).then((fragment) => {
+    void formatLink({ toml: own, other, time, settings: JSON.parse(settings) as Setting[][] }).then((fragment) => {
       if (!isLast) return;
       setLink(`${location.href.split("#")[0]}#${fragment}`);
       history.replaceState(null, "", `#${fragment}`);
@@ -40,18 +42,18 @@ function useLink(session: Session): string {
     return () => {
       isLast = false;
     };
-  }, [own, other, time]);
+  }, [own, other, settings, time]);
   return link;
 }
 
-export function App({ session, native }: { session: Session; native: NativeRun | null }) {
+export function App({ session, native, firstLesson }: { session: Session; native: NativeRun | null; firstLesson: number }) {
   useSession(session);
   const link = useLink(session);
   const { registry } = session;
   const both = session.sides.b !== undefined;
   const side = session.side;
   useKeys(session);
-  const [lesson, setLesson] = useState(-1);
+  const [lesson, setLesson] = useState(firstLesson);
   if (!registry) return <p class="loading">The engine is being loaded.</p>;
   const edit = (experiment: Experiment) => session.edit(dropDefaults(experiment, registry));
   return (
@@ -77,7 +79,7 @@ export function App({ session, native }: { session: Session; native: NativeRun |
       <main class={both ? "both" : ""}>
         <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} />
         <div class="stage">
-          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onEnd={() => setLesson(-1)} />}
+          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onEnd={() => setLesson(-1)} onNext={setLesson} />}
           <div class="bar">
             <Transport session={session} />
             <Refusals message={side.refusal?.message ?? session.notice} />
@@ -87,6 +89,7 @@ export function App({ session, native }: { session: Session; native: NativeRun |
               <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} />
             ))}
           </div>
+          <Summary session={session} side={side} />
           {both && <Difference session={session} />}
           <div class="panels">
             <Stories session={session} side={side} />
@@ -127,6 +130,7 @@ function SideView({ name, session, side, both }: { name: SideName; session: Sess
 }
 
 function Legend({ side }: { side: Side }) {
+  const seeds = side.seedRuns.map((one) => one.seed);
   return (
     <ul class="legend" aria-label="colours">
       {listFlows(side.experiment).map((one, flow) => (
@@ -140,7 +144,29 @@ function Legend({ side }: { side: Side }) {
       <li>
         <span class="dot again" /> sent again
       </li>
+      {seeds.length > 0 && (
+        <li>
+          <span class="dot seeds" /> <Term text="The same set-up with other random numbers. The pale bands are between the least and the largest value of these runs; where they have no width, chance decides nothing.">{seeds.length === 1 ? `seed ${seeds[0]}` : `seeds ${seeds[0]} to ${seeds.at(-1)}`}</Term>
+        </li>
+      )}
     </ul>
+  );
+}
+
+/** The moment in words, for readers who do not see the picture: it is spoken when the run is paused. */
+function Summary({ session, side }: { session: Session; side: Side }) {
+  const sample = findSample(side.data.samples, session.now);
+  if (session.isPlaying || session.isAsking || !sample) return <p class="spoken" role="status" />;
+  const parts = [`At ${formatTime(session.now)}: ${formatNumber(sample.backlog, 4)} packets in the queue`];
+  if (!Number.isNaN(sample.sojourn)) parts.push(`time in queue ${formatNumber(sample.sojourn)} ms`);
+  listFlows(side.experiment).forEach((one, flow) => {
+    const [cwnd, srtt] = [sample.cwnd[flow], sample.srtt[flow]];
+    if (cwnd !== undefined && !Number.isNaN(cwnd)) parts.push(`flow ${flow + 1}, ${one.name}: window ${formatNumber(cwnd)} segments, RTT ${formatNumber(srtt)} ms`);
+  });
+  return (
+    <p class="spoken" role="status">
+      {parts.join("; ")}.
+    </p>
   );
 }
 
@@ -157,7 +183,7 @@ function Sides({ session }: { session: Session }) {
   if (!session.sides.b)
     return (
       <button type="button" onClick={() => session.compare(session.side.experiment)}>
-        compare with another set-up
+        compare<span class="wide"> with another set-up</span>
       </button>
     );
   return (
@@ -241,7 +267,7 @@ function ThemeButton({ session }: { session: Session }) {
   );
 }
 
-/** Space plays and pauses, the arrows step, unless a field has the focus. */
+/** Space plays and pauses, the arrows go on and back, Home and End to the ends, unless a field has the focus. */
 function useKeys(session: Session): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -252,7 +278,13 @@ function useKeys(session: Session): void {
         if (session.isPlaying) session.pause();
         else session.play();
       } else if (event.key === "ArrowRight") session.stepRtt();
+      else if (event.key === "ArrowLeft") session.stepRtt(-1);
       else if (event.key === ".") session.stepPacket();
+      else if (event.key === "Home" || event.key === "End") {
+        event.preventDefault();
+        session.pause();
+        session.seek(event.key === "Home" ? 0 : session.duration);
+      }
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);

@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import { findRate, listFlows, MS } from "../experiment";
 import type { Experiment } from "../experiment";
 import type { Sample } from "../observer";
-import { computeRates } from "../observer";
+import { computeRatesAt } from "../observer";
 import type { RunData, Session, Side } from "../session";
 import { palette } from "./format";
 import { Term } from "./tip";
@@ -22,6 +22,8 @@ interface Series {
   fill?: boolean;
   dash?: number[];
   isStepped?: boolean;
+  /** No band of further seeds. */
+  isBare?: boolean;
 }
 
 export interface ChartKind {
@@ -31,8 +33,8 @@ export interface ChartKind {
   explains: string;
   unit: string;
   series(experiment: Experiment): Series[];
-  /** One list of values for each series. */
-  values(data: RunData, experiment: Experiment): (number | null)[][];
+  /** A value for each series of the sample with this number. */
+  row(samples: Sample[], index: number, interval: number, experiment: Experiment): (number | null)[];
   isStacked?: boolean;
   /** The largest value that the axis shows at least. */
   least?: number;
@@ -44,8 +46,8 @@ function listFlowSeries(experiment: Experiment): Series[] {
   return listFlows(experiment).map((one, flow) => ({ label: `flow ${flow + 1}, ${one.name}`, colour: () => palette.flow(flow), width: 1.5 }));
 }
 
-function pickFlows(experiment: Experiment, data: RunData, pick: (sample: Sample, flow: number) => number | undefined): (number | null)[][] {
-  return listFlows(experiment).map((_, flow) => data.samples.map((sample) => finite(pick(sample, flow))));
+function pickFlows(list: number[]): (number | null)[] {
+  return list.map(finite);
 }
 
 /** Whether senders that are not listed one by one are on the link. */
@@ -63,11 +65,10 @@ export const CHARTS: ChartKind[] = [
       ...(hasOthers(experiment) ? [{ label: "others", colour: () => palette.get("soft"), fill: true, width: 1 }] : []),
       { label: "rate of the link", colour: () => palette.get("ink"), width: 1, dash: [4, 3], isStepped: true },
     ],
-    values: (data, experiment) => {
-      const flows = listFlows(experiment).length;
-      const rates = computeRates(data.samples, data.interval);
-      const empty = Array.from({ length: flows + 1 }, () => []);
-      return [...(rates.length ? rates : empty).slice(0, hasOthers(experiment) ? flows + 1 : flows), data.samples.map((one) => findRate(experiment, one.time * MS) / 1e6)];
+    row: (samples, index, interval, experiment) => {
+      const rates = computeRatesAt(samples, index, interval);
+      if (!hasOthers(experiment)) rates.pop();
+      return [...stack(rates), findRate(experiment, samples[index]!.time * MS) / 1e6];
     },
   },
   {
@@ -77,10 +78,10 @@ export const CHARTS: ChartKind[] = [
     unit: "ms",
     least: 1,
     series: () => [
-      { label: "largest", colour: () => palette.get("pale"), width: 1 },
+      { label: "largest", colour: () => palette.get("pale"), width: 1, isBare: true },
       { label: "mean", colour: () => palette.get("accent"), width: 1.5 },
     ],
-    values: (data) => [data.samples.map((one) => finite(one.sojournMax)), data.samples.map((one) => finite(one.sojourn))],
+    row: (samples, index) => [finite(samples[index]!.sojournMax), finite(samples[index]!.sojourn)],
   },
   {
     key: "cwnd",
@@ -89,7 +90,7 @@ export const CHARTS: ChartKind[] = [
     unit: "segments",
     least: 10,
     series: listFlowSeries,
-    values: (data, experiment) => pickFlows(experiment, data, (sample, flow) => sample.cwnd[flow]),
+    row: (samples, index) => pickFlows(samples[index]!.cwnd),
   },
   {
     key: "rtt",
@@ -98,9 +99,26 @@ export const CHARTS: ChartKind[] = [
     unit: "ms",
     least: 5,
     series: listFlowSeries,
-    values: (data, experiment) => pickFlows(experiment, data, (sample, flow) => sample.srtt[flow]),
+    row: (samples, index) => pickFlows(samples[index]!.srtt),
   },
 ];
+
+/** A click on an element goes to the moment there, and so does a drag. `toTime` returns the time at a place, px. */
+export function seekByPointer(element: HTMLElement, session: Session, toTime: (x: number) => number): void {
+  const seek = (event: PointerEvent) => {
+    session.pause();
+    session.seek(toTime(event.clientX - element.getBoundingClientRect().left));
+  };
+  element.style.touchAction = "pan-y";
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    element.setPointerCapture(event.pointerId);
+    seek(event);
+  });
+  element.addEventListener("pointermove", (event) => {
+    if (element.hasPointerCapture(event.pointerId)) seek(event);
+  });
+}
 
 /** The part of a run that charts show, ms. */
 export function chooseSpan(session: Session): [number, number] {
@@ -108,16 +126,23 @@ export function chooseSpan(session: Session): [number, number] {
   return span ? [Math.max(0, now - span), Math.max(span, now)] : [0, duration];
 }
 
-/** Calls `paint` for new moments. While the run plays, it waits until the moment has moved by a pixel of a chart of this width. */
+/** Calls `paint` for new moments. While the run plays, it waits until the moment has moved by a pixel of a chart of this width, and for its turn among charts. */
 export function onMove(session: Session, getWidth: () => number, paint: () => void): () => void {
   let drawn = -1;
-  return session.onFrame(() => {
-    const [low, high] = chooseSpan(session);
-    const moved = Math.abs(session.now - drawn) / (high - low);
-    if (session.isPlaying && moved * getWidth() < 1) return;
+  const draw = () => {
     drawn = session.now;
     paint();
+  };
+  const stop = session.onFrame(() => {
+    const [low, high] = chooseSpan(session);
+    const moved = Math.abs(session.now - drawn) / (high - low);
+    if (!session.isPlaying) draw();
+    else if (moved * getWidth() >= 1) session.paintInTurn(draw);
   });
+  return () => {
+    stop();
+    session.forgetTurn(draw);
+  };
 }
 
 /** The top of a chart's axis: both sides have one scale. */
@@ -125,17 +150,45 @@ function findTop(kind: ChartKind, session: Session): number {
   return Math.max(kind.least ?? 0, ...session.all.map((side) => side.tops[kind.key] ?? 0)) * 1.05;
 }
 
-function findLargest(values: (number | null)[][]): number {
-  let largest = 0;
-  for (const list of values) for (const value of list) if (value !== null && value > largest) largest = value;
-  return largest;
+/** Sums of the values up to each. */
+function stack(values: number[]): number[] {
+  let sum = 0;
+  return values.map((one) => (sum += one));
 }
 
-function stack(values: (number | null)[][], count: number): (number | null)[][] {
-  const sums = values.map((one) => [...one]);
-  for (let series = 1; series < count; series++)
-    for (let at = 0; at < sums[series]!.length; at++) sums[series]![at] = (sums[series]![at] ?? 0) + (sums[series - 1]![at] ?? 0);
-  return sums;
+/** The columns of a chart: samples are added as they come. */
+class Columns {
+  times: number[] = [];
+  values: (number | null)[][];
+  top = 0;
+  #samples: Sample[] | null = null;
+
+  constructor(
+    readonly kind: ChartKind,
+    readonly count: number,
+  ) {
+    this.values = Array.from({ length: count }, () => []);
+  }
+
+  /** Takes the samples that are new. Returns false if they are those of another experiment, whose chart comes soon. */
+  follow({ samples, interval }: RunData, experiment: Experiment): boolean {
+    if (samples !== this.#samples) {
+      this.#samples = samples;
+      this.times = [];
+      this.values = this.values.map(() => []);
+      this.top = 0;
+    }
+    for (let index = this.times.length; index < samples.length; index++) {
+      const row = this.kind.row(samples, index, interval, experiment);
+      if (row.length !== this.count) return false;
+      this.times.push(samples[index]!.time);
+      row.forEach((value, series) => {
+        this.values[series]!.push(value);
+        if (value !== null && value > this.top) this.top = value;
+      });
+    }
+    return true;
+  }
 }
 
 export function Chart({ session, side, kind, label }: { session: Session; side: Side; kind: ChartKind; label: string }) {
@@ -143,7 +196,8 @@ export function Chart({ session, side, kind, label }: { session: Session; side: 
   const shape = kind.series(side.experiment).map((one) => one.label).join();
   useEffect(() => {
     const plot = makePlot(host.current!, session, side, kind);
-    const paint = () => updatePlot(plot, session, side, kind);
+    const columns = new Columns(kind, kind.series(side.experiment).length);
+    const paint = () => updatePlot(plot, columns, session, side);
     const observer = new ResizeObserver(() => {
       const width = host.current?.clientWidth ?? 0;
       if (width) plot.setSize({ width, height: HEIGHT });
@@ -173,7 +227,7 @@ export function Chart({ session, side, kind, label }: { session: Session; side: 
 
 function makePlot(host: HTMLElement, session: Session, side: Side, kind: ChartKind): uPlot {
   const series = kind.series(side.experiment);
-  const order = kind.isStacked ? [...series.slice(0, -1).reverse(), series.at(-1)!] : series;
+  const order = orderSeries(kind, series);
   const axis = { stroke: () => palette.get("soft"), grid: { stroke: () => palette.get("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   const options: uPlot.Options = {
     width: host.clientWidth || 400,
@@ -198,14 +252,11 @@ function makePlot(host: HTMLElement, session: Session, side: Side, kind: ChartKi
         spanGaps: false,
       })),
     ],
-    hooks: { draw: [(plot) => drawMoment(plot, session, side)] },
+    hooks: { drawAxes: [(plot) => drawSeeds(plot, side, kind)], draw: [(plot) => drawMoment(plot, session, side)] },
     padding: [6, RIGHT, 0, 0],
   };
   const plot = new uPlot(options, [[], ...order.map(() => [])] as unknown as uPlot.AlignedData, host);
-  plot.over.addEventListener("click", (event) => {
-    session.pause();
-    session.seek(plot.posToVal(event.offsetX, "x"));
-  });
+  seekByPointer(plot.over, session, (x) => plot.posToVal(x, "x"));
   return plot;
 }
 
@@ -229,21 +280,59 @@ function drawMoment(plot: uPlot, session: Session, side: Side): void {
   draw(session.now, palette.get("bad"), []);
 }
 
-function updatePlot(plot: uPlot, session: Session, side: Side, kind: ChartKind): void {
-  const { experiment, data } = side;
-  const times = data.samples.map((one) => one.time);
-  let values = kind.values(data, experiment);
-  if (kind.isStacked) {
-    const sums = stack(values, values.length - 1);
-    values = [...sums.slice(0, -1).reverse(), sums.at(-1)!];
-  }
-  // until the first frame of a changed experiment, or until its chart is there
-  if (values.length !== plot.series.length - 1) return;
-  side.tops[kind.key] = findLargest(values);
+/** The order in which series are drawn: areas from the largest sum to the smallest, below the lines. */
+function orderSeries<T>(kind: ChartKind, series: T[]): T[] {
+  return kind.isStacked ? [...series.slice(0, -1).reverse(), series.at(-1)!] : series;
+}
+
+function updatePlot(plot: uPlot, columns: Columns, session: Session, side: Side): void {
+  const { kind } = columns;
+  if (!columns.follow(side.data, side.experiment)) return;
+  side.tops[kind.key] = columns.top;
   const [low, high] = chooseSpan(session);
   plot.batch(() => {
-    plot.setData([times, ...values] as uPlot.AlignedData, false);
+    plot.setData([columns.times, ...orderSeries(kind, columns.values)] as uPlot.AlignedData, false);
     plot.setScale("x", { min: low, max: high });
     plot.setScale("y", { min: 0, max: findTop(kind, session) });
   });
+}
+
+/** Draws where the values of all seeds are, up to the moment that was seen last: a band for each series that has its own line. */
+function drawSeeds(plot: uPlot, side: Side, kind: ChartKind): void {
+  const { seedRuns, data, experiment } = side;
+  const [first] = seedRuns;
+  const seen = data.samples.at(-1)?.time ?? 0;
+  if (!first || kind.isStacked) return;
+  const rows = seedRuns.map((run) => run.samples.map((_, index) => kind.row(run.samples, index, run.interval, experiment)));
+  const { ctx: context, bbox } = plot;
+  context.save();
+  context.beginPath();
+  context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  context.clip();
+  context.globalAlpha = 0.2;
+  kind.series(experiment).forEach((series, number) => {
+    if (series.isBare) return;
+    context.fillStyle = series.colour();
+    const ends: [number, number, number][] = [];
+    const close = () => {
+      context.beginPath();
+      for (const [x, low] of ends) context.lineTo(x, low);
+      for (const [x, , high] of ends.reverse()) context.lineTo(x, high);
+      context.fill();
+      ends.length = 0;
+    };
+    for (let index = 0; index < first.samples.length && first.samples[index]!.time <= seen + first.interval; index++) {
+      const values = rows.map((run) => run[index]?.[number]).filter((one) => one !== null && one !== undefined);
+      if (!values.length) {
+        close();
+        continue;
+      }
+      // half of an interval back: the value is the mean of the interval that ends here
+      const x = plot.valToPos(first.samples[index]!.time - first.interval / 2, "x", true);
+      const [low, high] = [plot.valToPos(Math.min(...values), "y", true), plot.valToPos(Math.max(...values), "y", true)];
+      ends.push([x, low + devicePixelRatio, high - devicePixelRatio]);
+    }
+    close();
+  });
+  context.restore();
 }

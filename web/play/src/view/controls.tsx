@@ -1,11 +1,13 @@
 // The controls: everything of an experiment that can be changed.
 
+import { useState } from "preact/hooks";
 import type { Experiment, Flow, Hop, SenderTable, Spec, Table } from "../experiment";
 import { computeBdp, listFlows, makeSender, MS, SECOND, setKey } from "../experiment";
 import { formatQuantity, parseQuantity } from "../quantities";
 import type { Param, Registry } from "../registry";
 import { PRESETS } from "../presets";
 import type { Session } from "../session";
+import { findSettingParam, formatSetting } from "../settings";
 import { ParamField, QuantitySlider, SectionFields, SpecFields, TextInput } from "./fields";
 import { colourOf, formatNumber } from "./format";
 import { Term } from "./tip";
@@ -58,7 +60,7 @@ export function Controls({ session, experiment, registry, edit }: Props) {
       </section>
       <section>
         <h2>Run</h2>
-        <Quantity label="duration" term="How long is simulated." value={experiment.duration} onChange={(value) => edit({ ...experiment, duration: Math.max(100 * MS, Math.min(value, 600 * SECOND)) })} />
+        <Quantity label="duration" term="How long is simulated." value={experiment.duration} onChange={(value) => edit({ ...experiment, duration: Math.max(100 * MS, Math.min(value, 3600 * SECOND)) })} />
         <NumberField label="seed" term="seed" value={experiment.seed} onChange={(seed) => edit({ ...experiment, seed })} />
         <SectionFields summary="Hosts" params={registry.sections["hosts"] ?? []} table={experiment.hosts ?? {}} onChange={set("hosts")} />
       </section>
@@ -328,8 +330,60 @@ function needsControl(kind: Spec): boolean {
 
 const JOINING: Flow = { cc: { name: "cubic" }, base_rtt: 40 * MS };
 
+/** A parameter of a queue that changes at this moment: a name, and its new value. */
+function SetQueue({ session, experiment, registry }: Omit<Props, "edit">) {
+  const keys = session.side.changeable;
+  const [chosen, setChosen] = useState("");
+  const key = keys.includes(chosen) ? chosen : (keys.find((one) => one.endsWith(".target")) ?? keys[0]);
+  const param = key && findSettingParam(key, experiment, registry);
+  if (!param) return <p class="about">No parameter of this queue can change while the run goes on.</p>;
+  const hop = key.startsWith("reverse") ? experiment.reverse! : experiment.bottleneck;
+  const last = experiment.settings?.findLast((one) => one.key === key)?.value ?? hop.aqm[param.name];
+  return (
+    <div class="set-queue">
+      <div class="field">
+        <label for="set-key">
+          <Term text="A parameter of the queue gets another value at this moment. The queue keeps its packets and all that it has measured.">set</Term>
+        </label>
+        <select id="set-key" value={key} onChange={(event) => setChosen(event.currentTarget.value)}>
+          {keys.map((one) => (
+            <option key={one} value={one}>
+              {one.replace(/^bottleneck\.aqm\./, "").replace(/^reverse\.aqm\./, "way back: ")}
+            </option>
+          ))}
+        </select>
+      </div>
+      <ParamField key={key} param={param} value={last} label="to" onChange={(value) => session.change({ kind: "set", key, value: value === undefined ? param.default : value })} />
+    </div>
+  );
+}
+
+/** A flow ends at this moment, and one with another control takes its place. */
+function ReplaceControl({ session, experiment, registry }: Omit<Props, "edit">) {
+  const index = experiment.flows.findIndex((one) => one.stop === undefined);
+  const flow = experiment.flows[index];
+  if (!flow) return null;
+  return (
+    <div class="field">
+      <label for="replace-control">
+        <Term text="The flow stops at this moment, and a new one with the other control begins: a connection keeps its control.">flow {index + 1} goes on as</Term>
+      </label>
+      <select id="replace-control" value="" onChange={(event) => event.currentTarget.value && session.change({ kind: "replace", index, cc: { name: event.currentTarget.value } })}>
+        <option value="">{flow.cc.name}</option>
+        {registry.cc
+          .filter((one) => one.name !== flow.cc.name && one.name !== "external")
+          .map((one) => (
+            <option key={one.name} value={one.name}>
+              {one.name}
+            </option>
+          ))}
+      </select>
+    </div>
+  );
+}
+
 /** Changes from the present moment on, and those that the experiment has. */
-function ChangeNow({ session, experiment, edit }: Props) {
+function ChangeNow({ session, experiment, registry, edit }: Props) {
   const { rate_changes: changes = [] } = experiment.bottleneck;
   const rate = changes.at(-1)?.rate ?? experiment.bottleneck.rate;
   const flow = experiment.flows[0];
@@ -362,7 +416,9 @@ function ChangeNow({ session, experiment, edit }: Props) {
           </button>
         )}
       </div>
-      <ChangeList experiment={experiment} edit={edit} />
+      <SetQueue session={session} experiment={experiment} registry={registry} />
+      <ReplaceControl session={session} experiment={experiment} registry={registry} />
+      <ChangeList experiment={experiment} registry={registry} edit={edit} />
     </section>
   );
 }
@@ -374,7 +430,7 @@ interface ListedChange {
 }
 
 /** The changes during a run that an experiment has, with the experiment without each. */
-export function listChanges(experiment: Experiment): ListedChange[] {
+export function listChanges(experiment: Experiment, registry: Registry): ListedChange[] {
   const found: ListedChange[] = [];
   const changes = experiment.bottleneck.rate_changes ?? [];
   changes.forEach((one, index) => {
@@ -392,11 +448,16 @@ export function listChanges(experiment: Experiment): ListedChange[] {
     });
     if (flow.stop !== undefined) found.push({ at: flow.stop, words: `${name} stops`, without: setKey(experiment, ["flows", number, "stop"], undefined) });
   });
+  experiment.settings?.forEach((one, index) => {
+    const rest = experiment.settings!.filter((_, other) => other !== index);
+    const { settings: _, ...without } = experiment;
+    found.push({ at: one.at, words: `${one.key} ${formatSetting(one, experiment, registry)}`, without: (rest.length ? { ...experiment, settings: rest } : without) as Experiment });
+  });
   return found.sort((a, b) => a.at - b.at);
 }
 
-function ChangeList({ experiment, edit }: { experiment: Experiment; edit: Props["edit"] }) {
-  const changes = listChanges(experiment);
+function ChangeList({ experiment, registry, edit }: { experiment: Experiment; registry: Registry; edit: Props["edit"] }) {
+  const changes = listChanges(experiment, registry);
   if (!changes.length) return <p class="about">What you change here becomes part of the experiment file; everything before stays the same, to the bit.</p>;
   return (
     <ul class="changes">

@@ -1,24 +1,36 @@
 // A lesson: one question after the other, each checked in the run that the page shows.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { MS } from "../experiment";
 import type { Question } from "../lessons";
 import { findRightChoice, LESSONS } from "../lessons";
+import { formatSeconds } from "../observer";
 import type { Session } from "../session";
-import { MS } from "../experiment";
 import { formatNumber } from "./format";
 
-export function LessonPanel({ session, number, onEnd }: { session: Session; number: number; onEnd: () => void }) {
+export function LessonPanel({ session, number, onEnd, onNext }: { session: Session; number: number; onEnd: () => void; onNext: (number: number) => void }) {
   const lesson = LESSONS[number]!;
   const [at, setAt] = useState(0);
   const [right, setRight] = useState<boolean[]>([]);
+  const heading = useRef<HTMLHeadingElement>(null);
   const question = lesson.questions[at];
+  const following = LESSONS[number + 1];
+  useEffect(() => {
+    heading.current?.focus({ preventScroll: true });
+    heading.current?.scrollIntoView({ block: "nearest" });
+  }, [at]);
   return (
     <section class="lesson" aria-label={`lesson: ${lesson.title}`}>
       <header>
-        <h2>{lesson.title}</h2>
-        <span class="about">
-          {question ? `question ${at + 1} of ${lesson.questions.length}` : `${right.filter(Boolean).length} of ${lesson.questions.length} right at once`}
-        </span>
+        <h2 ref={heading} tabIndex={-1}>
+          {lesson.title}
+        </h2>
+        <ol class="steps" aria-hidden="true">
+          {lesson.questions.map((_, index) => (
+            <li key={index} class={index < right.length ? (right[index] ? "good" : "bad") : index === at ? "now" : ""} />
+          ))}
+        </ol>
+        <span class="about">{question ? `question ${at + 1} of ${lesson.questions.length}` : `${right.filter(Boolean).length} of ${lesson.questions.length} right at once`}</span>
         <button type="button" class="quiet" onClick={onEnd}>
           end the lesson
         </button>
@@ -29,25 +41,33 @@ export function LessonPanel({ session, number, onEnd }: { session: Session; numb
           key={at}
           session={session}
           question={question}
+          isLast={at === lesson.questions.length - 1}
           onDone={(isRight) => {
             setRight([...right, isRight]);
             setAt(at + 1);
           }}
         />
       ) : (
-        <p>This was the last question. The set-up is yours now: change the rate, the queue or the flows, and predict what follows before you look.</p>
+        <>
+          <p>The set-up is yours now. {lesson.next}</p>
+          {following && (
+            <button type="button" onClick={() => onNext(number + 1)}>
+              next lesson: {following.title}
+            </button>
+          )}
+        </>
       )}
     </section>
   );
 }
 
-function QuestionForm({ session, question, onDone }: { session: Session; question: Question; onDone: (isRight: boolean) => void }) {
+function QuestionForm({ session, question, isLast, onDone }: { session: Session; question: Question; isLast: boolean; onDone: (isRight: boolean) => void }) {
   const [chosen, setChosen] = useState(-1);
-  const [first, setFirst] = useState<number | null>(null);
   const [isAsked, setAsked] = useState(false);
   useEffect(() => {
     // the answer is not in sight before it is given
     session.pause();
+    session.endComparison();
     session.isAsking = true;
     session.edit(question.experiment, "a");
     session.seek(0);
@@ -61,9 +81,14 @@ function QuestionForm({ session, question, onDone }: { session: Session; questio
   const right = measured === null ? -1 : findRightChoice(question, measured);
   const check = () => {
     setAsked(true);
+    session.pause();
     session.isAsking = false;
-    setFirst((before) => before ?? chosen);
     session.seek(question.experiment.duration / MS);
+  };
+  const look = () => {
+    session.pause();
+    session.seek(question.look.time);
+    document.querySelector(".picture")?.scrollIntoView({ block: "nearest", behavior: "smooth" });
   };
   return (
     <form
@@ -81,9 +106,12 @@ function QuestionForm({ session, question, onDone }: { session: Session; questio
         ))}
       </fieldset>
       {!isAsked && (
-        <button type="submit" disabled={chosen < 0}>
-          let the run answer
-        </button>
+        <p class="ask">
+          <button type="submit" disabled={chosen < 0}>
+            let the run answer
+          </button>
+          <span class="about">Choose what you expect. You may play the run first: what is measured is shown after your answer.</span>
+        </p>
       )}
       <div role="status">
         {isAsked && measured === null && <p>The run is being measured.</p>}
@@ -94,9 +122,15 @@ function QuestionForm({ session, question, onDone }: { session: Session; questio
         )}
       </div>
       {measured !== null && (
-        <button type="button" onClick={() => onDone(first === right)}>
-          go on
-        </button>
+        <p class="ask">
+          <button type="button" onClick={() => onDone(chosen === right)}>
+            {isLast ? "finish" : "go on"}
+          </button>
+          <button type="button" onClick={look}>
+            see it at {formatSeconds(question.look.time)}
+          </button>
+          <span class="about">{question.look.words}</span>
+        </p>
       )}
     </form>
   );

@@ -8,8 +8,9 @@ import type { Outcome } from "../simulation";
 import { ValueError } from "../quantities";
 import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
+import { formatRepetition } from "../settings";
 import { formatToml, readToml, TextError } from "../toml";
-import { formatNumber, palette } from "./format";
+import { colourOf, formatNumber, palette } from "./format";
 import { Term } from "./tip";
 
 /** Renders again with the moments of a session, some times a second at most. */
@@ -35,11 +36,16 @@ function useMoments(session: Session, perSecond = 8): void {
   }, [session, perSecond]);
 }
 
+/** Lets no line break between a number and its unit. */
+function keepUnits(text: string): string {
+  return text.replace(/(\d) (?=m?s\b|[kM]?bit|packets|segments)/g, "$1\u00a0");
+}
+
 const SHOWN_STORIES = 60;
 
 export function Stories({ session, side }: { session: Session; side: Side }) {
   useMoments(session);
-  const told = side.data.stories.filter((one) => one.time <= session.now).sort((a, b) => a.time - b.time);
+  const told = side.data.stories.kept.filter((one) => one.time <= session.now).sort((a, b) => a.time - b.time);
   const shown = told.slice(-SHOWN_STORIES).reverse();
   return (
     <section class="panel stories">
@@ -51,7 +57,7 @@ export function Stories({ session, side }: { session: Session; side: Side }) {
             <button type="button" title="go to this moment" onClick={() => (session.pause(), session.seek(one.time))}>
               {formatSeconds(one.time)}
             </button>{" "}
-            <span style={{ "--flow": `var(--series-${one.flow % 8})` }}>{one.text}</span>
+            <span style={one.flow < 0 ? {} : { "--flow": colourOf(one.flow) }}>{keepUnits(one.text)}</span>
           </li>
         ))}
       </ol>
@@ -226,7 +232,8 @@ export function FilePanel(props: { session: Session; side: Side; registry: Regis
   }, [text]);
   const apply = () => {
     try {
-      edit(readToml(draft ?? text, registry));
+      const { settings } = side.experiment;
+      edit({ ...readToml(draft ?? text, registry), ...(settings ? { settings } : {}) });
       setFault(null);
     } catch (error) {
       if (error instanceof TextError) setFault(error.line === null ? error.message : `line ${error.line}: ${error.message}`);
@@ -269,8 +276,8 @@ export function FilePanel(props: { session: Session; side: Side; registry: Regis
         {copied}
       </p>
       <p class="about">
-        This command repeats the run:
-        <code class="command">dumbbell run playground.toml</code>
+        {side.experiment.settings ? "This program repeats the run: the file has no words for a parameter that changes." : "This command repeats the run:"}
+        <code class="command">{formatRepetition(side.experiment, registry, "playground.toml")}</code>
       </p>
     </section>
   );

@@ -5,7 +5,7 @@ import { listFlows } from "../experiment";
 import type { Sample } from "../observer";
 import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
-import { chooseSpan, GUTTER, onMove, RIGHT } from "./charts";
+import { chooseSpan, GUTTER, onMove, RIGHT, seekByPointer } from "./charts";
 import { formatNumber, palette } from "./format";
 import { Term } from "./tip";
 
@@ -49,19 +49,17 @@ function Strip({ session, side, height, label, paint }: StripProps) {
     const observer = new ResizeObserver(draw);
     observer.observe(own);
     const stop = onMove(session, () => own.clientWidth, draw);
+    seekByPointer(own, session, (x) => {
+      const [low, high] = chooseSpan(session);
+      return low + ((x - GUTTER) / (own.clientWidth - GUTTER - RIGHT)) * (high - low);
+    });
     draw();
     return () => {
       observer.disconnect();
       stop();
     };
   }, [session, side, height]);
-  const seek = (event: MouseEvent) => {
-    const [low, high] = chooseSpan(session);
-    const width = canvas.current!.clientWidth;
-    session.pause();
-    session.seek(low + ((event.offsetX - GUTTER) / (width - GUTTER - RIGHT)) * (high - low));
-  };
-  return <canvas ref={canvas} class="strip" style={{ height: `${height}px` }} role="img" aria-label={label} onClick={seek} />;
+  return <canvas ref={canvas} class="strip" style={{ height: `${height}px` }} role="img" aria-label={label} />;
 }
 
 const TICKS: { key: "marks" | "aqmDrops" | "overflow"; word: string; colour: string; explains: string }[] = [
@@ -127,7 +125,7 @@ export function Ribbons({ session, side }: { session: Session; side: Side }) {
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     flows.forEach((_, flow) => {
-      const changes = side.data.states.filter((one) => one.flow === flow);
+      const changes = side.data.states.kept.filter((one) => one.flow === flow);
       changes.forEach((one, index) => {
         const end = changes[index + 1]?.time ?? Math.max(side.now, one.time);
         const [x0, x1] = [toX(one.time), toX(end)];

@@ -1,0 +1,143 @@
+"""The playground in headless Chromium: sizes, time until the first picture, frame times, and memory over a long run.
+
+`python -m benches.playground` prints a table as docs/speed.md has it; `--minutes N` lets one run be played for so long
+in real time as well. `make play` builds the page first.
+"""
+
+import argparse
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from dumbbell.figures.html import to_json
+from dumbbell.play.play_page import GIVEN, PAGE
+from website import browser
+
+MODULE = Path(__file__).parent.parent / "target" / "wasm" / "dumbbell.wasm"
+SIZE = (1400, 900)
+MS, SECOND = 10**6, 10**9
+HALF_AN_HOUR_S = 1800
+_FLOWS = [{"cc": {"name": cc}, "base_rtt": 40 * MS} for cc in ("cubic", "bbr3", "reno", "cubic")]
+# 100 Mbit/s with four flows
+FOUR_FLOWS: dict[str, Any] = {
+    "title": "100 Mbit/s, four flows",
+    "duration": 60 * SECOND,
+    "seed": 1,
+    "bottleneck": {"rate": 100_000_000, "aqm": {"name": "fq_codel"}},
+    "flows": _FLOWS,
+}
+LONG = FOUR_FLOWS | {
+    "title": "Half an hour",
+    "duration": HALF_AN_HOUR_S * SECOND,
+    "bottleneck": {"rate": 20_000_000, "aqm": {"name": "fq_codel"}},
+}
+# collects the times between frames while a run plays
+FRAMES = """
+(async seconds => {
+  const times = [];
+  let last = performance.now();
+  const end = last + 1000 * seconds;
+  while (last < end) {
+    const now = await new Promise(requestAnimationFrame);
+    times.push(now - last);
+    last = now;
+  }
+  return times.slice(5).sort((a, b) => a - b);
+})
+"""
+MEMORY = """
+(() => ({
+  heap: performance.memory.usedJSHeapSize,
+  engine: playground.side.memory,
+  now: playground.now,
+  snapshots: playground.side.snapshots,
+  samples: playground.side.data.samples.length,
+}))()
+"""
+
+
+def open_page(page: browser.Browser, folder: Path, experiment: dict[str, Any]) -> float:
+    """Open the page with an experiment; return how long it took until the first picture was there, ms."""
+    given = to_json({"experiment": experiment, "digest": None})
+    file = folder / "play.html"
+    file.write_text(PAGE.read_text(encoding="utf-8").replace(GIVEN, f"{GIVEN}{given}", 1), encoding="utf-8")
+    page.set_window(SIZE)
+    page.open_address(file.as_uri())
+    while not page.evaluate("performance.getEntriesByName('first picture').length"):
+        time.sleep(0.02)
+    shown: float = page.evaluate("performance.getEntriesByName('first picture')[0].startTime")
+    return shown
+
+
+def set_speed(page: browser.Browser, speed: str) -> None:
+    """Play at a speed."""
+    page.evaluate(f"playground.pause(), playground.speed = {speed}, playground.play()")
+
+
+def measure_frames(page: browser.Browser, seconds: float) -> dict[str, float]:
+    """Return quantiles of the times between frames, ms."""
+    times = page.evaluate(f"({FRAMES})({seconds})")
+    return {f"p{share}": times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 95, 99)}
+
+
+def measure_memory(page: browser.Browser) -> dict[str, float]:
+    """Return what the page and the engine have in memory, after a collection of garbage."""
+    page.call("HeapProfiler.collectGarbage")
+    found: dict[str, float] = page.evaluate(MEMORY)
+    return found
+
+
+def measure_sizes() -> dict[str, int]:
+    """Return the bytes of the page and of the engine's module, as files and compressed by gzip."""
+    files = {"page": PAGE, "module": MODULE}
+    sizes = {name: file.read_bytes() for name, file in files.items()}
+    return {name: len(found) for name, found in sizes.items()} | {
+        f"{name}, gzip": len(gzip.compress(found, 9)) for name, found in sizes.items()
+    }
+
+
+def play_for_long(page: browser.Browser, folder: Path, speed: str, seconds: float) -> list[dict[str, float]]:
+    """Play a run of half an hour again and again for so long; return the memory at ten moments."""
+    open_page(page, folder, LONG)
+    set_speed(page, speed)
+    found, start = [], time.monotonic()
+    for number in range(1, 11):
+        while time.monotonic() - start < seconds * number / 10:
+            time.sleep(0.5)
+            page.evaluate("playground.isPlaying || playground.play()")
+        found.append(measure_memory(page))
+    return found
+
+
+def main() -> None:
+    """Print what was measured."""
+    import tempfile
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10, help="how long frames are counted")
+    parser.add_argument("--minutes", type=float, default=0, help="how long a run is played in real time for its memory")
+    parser.add_argument("--fast", type=float, default=0, help="minutes at the highest speed for its memory")
+    options = parser.parse_args()
+    program = browser.find_program()
+    if program is None:
+        raise SystemExit("Chromium is not installed")
+    print(json.dumps(measure_sizes()))
+    with tempfile.TemporaryDirectory() as name, browser.open_browser(program) as page:
+        folder = Path(name)
+        page.call("HeapProfiler.enable")
+        print("first picture, ms", [round(open_page(page, folder, FOUR_FLOWS)) for _ in range(3)])
+        for speed in ("0.01", "1", "Infinity"):
+            open_page(page, folder, FOUR_FLOWS)
+            set_speed(page, speed)
+            frames = measure_frames(page, options.seconds)
+            print(f"speed {speed}", {key: round(value, 1) for key, value in frames.items()}, measure_memory(page))
+        for speed, minutes in (("Infinity", options.fast), ("1", options.minutes)):
+            for found in play_for_long(page, folder, speed, 60 * minutes) if minutes else ():
+                print(f"speed {speed}", found, flush=True)
+        print("errors", page.errors, "requests", page.outside)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+// What a lesson is: questions whose answers are measured in the run that the page shows.
+
+import type { Experiment, Flow, Spec, Table } from "../experiment";
+import { MS, SECOND } from "../experiment";
+import type { Outcome } from "../simulation";
+
+/** A range of the measured number, and its words. The right one is the one that contains what the run measures. */
+export interface Choice {
+  words: string;
+  from: number;
+  to: number;
+}
+
+export interface Question {
+  /** The set-up in words, and the question. */
+  text: string;
+  experiment: Experiment;
+  /** The number that answers it. */
+  measure(outcome: Outcome): number;
+  unit: string;
+  choices: Choice[];
+  /** Why it is so. */
+  reason: string;
+  /** A moment at which it can be seen, ms, and what to look at there. */
+  look: { time: number; words: string };
+}
+
+export interface Lesson {
+  /** Its name in links: `#lesson=queue`. */
+  key: string;
+  title: string;
+  minutes: number;
+  intro: string;
+  questions: Question[];
+  /** What to try afterwards. */
+  next: string;
+}
+
+export const RTT = 40 * MS;
+/** A ping: ten small packets a second, which the receiver returns. */
+export const PING: Table = { rate: 7840, size: 98, echo: true, base_rtt: RTT };
+
+export function choice(words: string, from: number, to: number): Choice {
+  return { words, from, to };
+}
+
+export function makeExperiment(title: string, rate: number, aqm: Spec, flows: Flow[], rest: Table = {}): Experiment {
+  return { title: `Lesson: ${title}`, duration: 30 * SECOND, seed: 1, bottleneck: { rate, aqm }, flows, ...rest } as Experiment;
+}
+
+export function makeFlow(cc: string | Spec, rtt = RTT, rest: Table = {}): Flow {
+  return { cc: typeof cc === "string" ? { name: cc } : cc, base_rtt: rtt, ...rest };
+}
+
+export function makeFifo(limit: number): Spec {
+  return { name: "pfifo", limit };
+}
+
+/** Two downloads over CUBIC, the second from 4 s on. */
+export const TWO_DOWNLOADS: Flow[] = [makeFlow("cubic"), makeFlow("cubic", RTT, { start: { min: 4 * SECOND, max: 4 * SECOND } })];
+
+/** A value of the summary of the run. */
+export function readSummary(key: string): (outcome: Outcome) => number {
+  return (outcome) => Number(outcome.summary[key]);
+}
+
+/** A column of table `flows` for the flow with this number. */
+export function readFlow(key: string, flow: number): (outcome: Outcome) => number {
+  return (outcome) => Number(outcome.tables["flows"]?.[key]?.[flow]);
+}
+
+/** The choice that contains a measured number. */
+export function findRightChoice(question: Question, measured: number): number {
+  return question.choices.findIndex((one) => one.from <= measured && measured < one.to);
+}
