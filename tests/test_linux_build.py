@@ -318,6 +318,13 @@ def test_a_fragment_is_taken_or_refused(tree: Path, tmp_path: Path) -> None:
         configuration.check_taken("CONFIG_TUN=y\n", "CONFIG_TUN=y\nCONFIG_NO_SUCH=y\n", "f")
 
 
+def test_the_version_of_bbr_is_read_from_the_tree(tree: Path) -> None:
+    file = tree / "net/ipv4/tcp_bbr.c"
+    assert built(tree=tree)[0].described["bbr"] == configuration.read_bbr_version(tree) == 1
+    file.write_text("/* #define BBR_VERSION 9 */\n#define BBR_VERSION\t\t3\n")
+    assert built(tree=tree)[0].described["bbr"] == 3
+
+
 def test_a_tree_without_a_random_source_says_so(tree: Path) -> None:
     (tree / "arch/um/os-Linux/util.c").write_text("\n")
     kernel, heard = built(tree=tree)

@@ -259,6 +259,8 @@ def test_what_is_nearly_the_same_is_said_and_names_follow_the_kernel(home: Path)
     assert len(list_notes([plain, other], kernel(home))) == 3
     assert list_controls(kernel(home))["bbr1"] == "bbr"
     assert list_controls(kernel(home, recipe={"patches": ["0002-BBR3.patch"]}))["bbr3"] == "bbr"
+    assert list_controls(kernel(home, bbr=3))["bbr3"] == "bbr"
+    assert list_controls(kernel(home, bbr=1, recipe={"patches": ["next-to-bbr3.patch"]}))["bbr1"] == "bbr"
     tuned = cell(flows=[{"cc": {"name": "cubic", "hystart": "off", "beta": 614}}])
     assert map_cell(tuned, kernel(home)).arguments == ("tcp_cubic.beta=614", "tcp_cubic.hystart=0")
 

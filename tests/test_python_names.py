@@ -29,7 +29,7 @@ VERBS = frozenset(
         "sample save scale scan schedule search select send separate serve set settle share shift shorten show "
         "shrink sign silence simplify simulate skip smooth snap sort speak spell split spread stack stamp start "
         "step stop store stress strip style submit substitute subtract suggest sum summarise swap sweep switch take "
-        "test thin tidy time toggle trace translate trim trust try turn unescape unfold unite unlock unpack "
+        "test thin tidy time toggle trace train translate trim trust try turn unescape unfold unite unlock unpack "
         "unwrap update use validate verify view visit wait walk warn watch weigh widen wrap write yield zip"
     ).split()
 )
@@ -49,6 +49,8 @@ PROTOCOLS = {
     },
     # the public API of simulations, with the same words in Rust and JavaScript
     "python/dumbbell/simulation.py": {"events", "fork", "frame", "snapshot"},
+    "python/dumbbell/gym": {"fork", "observation_space", "action_space"},  # the last two of PettingZoo
+    "studies/learning/train.py": {"env_method", "env_is_wrapped"},  # of stable-baselines3
     "python/dumbbell/results": {"engine", "frame", "measures", "parts", "sql", "where", "with_keys"},  # behind it
     "python/dumbbell/words.py": {"count"},  # `3 runs`
     "python/dumbbell/pages": {"count", "number", "both"},  # words of templates

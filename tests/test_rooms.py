@@ -35,6 +35,7 @@ ROOMS = [
         "notebook",
         "simulating",
         "simulation",
+        "gym",
         "api",
         "pages",
         "study",

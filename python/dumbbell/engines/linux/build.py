@@ -389,6 +389,7 @@ class _Build:
             "bytes": _measure_size(self.work.place) + binary.stat().st_size,
             "built": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "congestion_controls": controls,
+            "bbr": configuration.read_bbr_version(self.tree),
             "qdiscs": qdiscs,
         }
         new, old = self.work.place / "new", self.work.place / "old"

@@ -75,6 +75,14 @@ def list_algorithms(tree: Path, final: str) -> tuple[list[str], list[str]]:
     return sorted(name for name in controls if not name.endswith("-reno")), sorted(qdiscs)
 
 
+def read_bbr_version(tree: Path) -> int:
+    """Return the version of BBR in the tcp_bbr.c of `tree`: BBRv3 defines its number, BBRv1 has none."""
+    file = tree / "net/ipv4/tcp_bbr.c"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+    version = re.search(r"^#define\s+BBR_VERSION\s+(\d+)", text, re.MULTILINE)
+    return int(version[1]) if version else 1
+
+
 def _list_sources(folder: Path, final: str, prefix: str) -> Iterator[str]:
     """Yield the sources that the Makefile of `folder` compiles for the symbols with `prefix` that are on."""
     makefile = (folder / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")

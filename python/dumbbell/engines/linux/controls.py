@@ -33,10 +33,10 @@ MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
 
 def list_controls(kernel: Kernel) -> dict[str, str]:
     """Return the kernel's name of each congestion control that both have."""
+    # BBRv3 takes the place of BBRv1; of kernels built before its version was noted, the names of the patches tell it
     patches = json.dumps(kernel.described.get("recipe", {})).lower()
-    # the patches of BBRv3 put it in the place of BBRv1
-    bbr = "bbr3" if "bbr3" in patches else "bbr1"
+    version = kernel.described.get("bbr", 3 if "bbr3" in patches else 1)
     names = {name: name for name in read_registry().cc if name in kernel.congestion_controls}
     if "bbr" in kernel.congestion_controls:
-        names.setdefault(bbr, "bbr")
+        names.setdefault(f"bbr{version}", "bbr")
     return names
