@@ -207,6 +207,14 @@ def test_seeds_count_that_all_have_and_no_data_is_said() -> None:
     assert judge_cell(applies, MEAN, {}, "it", {"it": make_runs(1), "cubic": {}}, "x").grade == grades.CANNOT_TELL
 
 
+def test_a_yardstick_without_values_counts_only_where_a_bar_names_it() -> None:
+    values = {"it": make_runs(0.01, 0.01), "cubic": {}}
+    alone = judge_cell(make_criterion(level="<= little"), MEAN, {"little": 0.02}, "it", values, "x")
+    assert (alone.grade, alone.seeds, alone.others) == (grades.NO_WORSE, 2, {})
+    beside = judge_cell(make_criterion(level="<= little * cubic"), MEAN, {"little": 0.02}, "it", values, "x")
+    assert beside.grade == grades.CANNOT_TELL
+
+
 def test_nobody_can_tell_a_cell_with_a_value_that_is_not_a_number() -> None:
     # without the runs in which something never ended, those would count in which it did
     criterion = make_criterion(level="<= cubic")
@@ -388,6 +396,14 @@ def test_failing_is_said_only_where_a_document_names_the_failure() -> None:
     assert failing == {"shallow-loss": ("5.1.3",), "beside-starved": ("5.2",), "ce-answered": ("7.1",)}
 
 
+def test_measures_find_what_a_queue_declares() -> None:
+    suite = load_suite("rfc7928").select(["friendly"])
+    queues = ("pfifo", {"name": "codel", "target": "7ms", "ecn": True}, "cake")
+    plan = make_plan(suite, [Candidate(str(n), one) for n, one in enumerate(queues)], 1)
+    found = plan.cells.select("queue", "target_ms", "ecn").rows()
+    assert found == [("pfifo", None, None), ("codel", 7.0, True), ("cake", None, None)]
+
+
 @pytest.mark.parametrize("name", [name for name in list_suites() if load_suite(name).scenes])
 def test_shipped_suites_can_be_planned(name: str) -> None:
     suite = load_suite(name)
@@ -495,7 +511,7 @@ def test_controls_get_the_grades_that_are_known(tmp_path: Path) -> None:
     assert set(found["cubic"].values()) <= set(grades.GOOD)
     bad = {one for one, grade in found["bbr1"].items() if grade == grades.WORSE}
     assert found["bbr1"]["shallow-loss"] == grades.FAILS
-    assert bad == {"beside-share", "late-share", "aqm-share"}
+    assert bad == {"beside-share", "late-share", "aqm-share", "short-cubic-p99"}
 
 
 @pytest.mark.slow

@@ -104,10 +104,13 @@ def judge_cell(
 ) -> CellGrade:
     """Return the grade of a cell; `values` are of the subject and of every yardstick, by seed.
 
-    Seeds are paired: those count that all have. How sure the grade is follows from `_DRAWS` resamples of the seeds,
-    the same ones for the subject and the yardsticks; a cell gets the same ones every time. Nobody can tell a cell in
-    which a value is not a number: without such runs, those would count that went well.
+    Seeds are paired: those count that all have; a yardstick without values that no bar names is left out. How sure the
+    grade is follows from `_DRAWS` resamples of the seeds, the same ones for the subject and the yardsticks; a cell gets
+    the same ones every time. Nobody can tell a cell in which a value is not a number: without such runs, those would
+    count that went well.
     """
+    needed = {subject, RELATIVE}.union(*(bar.names for bar in criterion.bars))
+    values = {who: one for who, one in values.items() if one or who in needed}
     seeds = sorted(set.intersection(*(set(one) for one in values.values())))
     if not seeds:
         none = NOT_APPLICABLE if criterion.no_data and not values[subject] else CANNOT_TELL

@@ -26,7 +26,7 @@ HARM = "Harm in the worst cell: what others lose of what they have alone (Ware e
 
 def describe_setup(found: Evaluation) -> str:
     """Return one sentence on what was run."""
-    seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values()]
+    seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values() if cell.seeds] or [0]
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({place for one in found.verdicts for place in one.cells})
     kind = "the quick part of " if found.quick else ""
@@ -51,6 +51,9 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
     """Return the evaluation as text; in Markdown with headings, for an appendix."""
     head = f"# {found.subject.name}, evaluated against {found.suite.source}" if markdown else ""
     notes = [*found.notes, *(f"{one.criterion.id}: {one.criterion.note}" for one in found.verdicts if _has_note(one))]
+    notes += [
+        f"{one.criterion.id} does not apply: {one.criterion.no_data}" for one in found.verdicts if _lacks_data(one)
+    ]
     parts = [
         head,
         found.suite.first,
@@ -116,6 +119,10 @@ def _format_judged_table(found: Evaluation) -> str:
 
 def _has_note(one: Verdict) -> bool:
     return bool(one.criterion.note) and not (one.criterion.judge and one.grade == grades.NOT_APPLICABLE)
+
+
+def _lacks_data(one: Verdict) -> bool:
+    return bool(one.criterion.no_data) and one.grade == grades.NOT_APPLICABLE
 
 
 def _describe_measure(found: Evaluation, one: Verdict) -> str:

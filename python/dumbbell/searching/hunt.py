@@ -252,12 +252,20 @@ def make_query(plan: SearchPlan, one: KeptFind) -> str:
     return _add_tables(plan, one.table, cell, objective.measure.sql)
 
 
+def _format_literal(value: float | str | None) -> str:
+    """Return a value as SQL has it."""
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
 def _add_tables(plan: SearchPlan, table: Table, cell: Cell, query: str) -> str:
     """Return SQL of a suite with its tables `cells` and `roles`, which results do not have."""
     roles = mark_subject(plan, table)
     own = [str(flow) for flow, is_subject in enumerate(roles) if is_subject] or ["NULL"]
-    numbers = ", ".join(f"{value} AS {name}" for name, value in describe_figures(cell, len(roles)).items())
-    cells = f"cells AS (SELECT key, seed, {numbers} FROM runs)"
+    figures = describe_figures(cell, len(roles)).items()
+    columns = ", ".join(f"{_format_literal(value)} AS {name}" for name, value in figures)
+    cells = f"cells AS (SELECT key, seed, {columns} FROM runs)"
     role = f"CASE WHEN flow IN ({', '.join(own)}) THEN 'subject' ELSE 'other' END"
     bulk = f"roles AS (SELECT key, flow, {role} AS role FROM flows WHERE flow < {len(roles)})"
     return (
