@@ -115,8 +115,8 @@ def measure_sizes() -> dict[str, int]:
     }
 
 
-def play_for_long(page: browser.Browser, folder: Path, speed: str, seconds: float) -> list[dict[str, float]]:
-    """Play a run of half an hour again and again for so long; return the memory at ten moments."""
+def measure_long_run(page: browser.Browser, folder: Path, speed: str, seconds: float) -> list[dict[str, float]]:
+    """Return the memory at ten moments of so many seconds, in which a run of half an hour is played repeatedly."""
     open_page(page, folder, LONG)
     set_speed(page, speed)
     found, start = [], time.monotonic()
@@ -151,7 +151,7 @@ def main() -> None:
             frames = measure_frames(page, options.seconds)
             print(f"speed {speed}", {key: round(value, 1) for key, value in frames.items()}, measure_memory(page))
         for speed, minutes in (("Infinity", options.fast), ("1", options.minutes)):
-            for found in play_for_long(page, folder, speed, 60 * minutes) if minutes else ():
+            for found in measure_long_run(page, folder, speed, 60 * minutes) if minutes else ():
                 print(f"speed {speed}", found, flush=True)
         print("errors", page.errors, "requests", page.outside)
 

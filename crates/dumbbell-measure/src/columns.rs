@@ -23,6 +23,8 @@ pub use self::trace::{Trace, TraceRow};
 use crate::table::{Column, ColumnName};
 use dumbbell_core::histogram::{BINS, LEAST_BIN};
 use serde_json::{json, Map, Value};
+use std::iter;
+use std::slice::Iter;
 
 /// An engine that measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,12 +269,15 @@ figures!(u64, f64, Option<f64>, Value);
 // Values are found by pointers to functions, so that columns of one kind share the code that collects them: web pages load it.
 
 /// Returns the value of every row of `rows`.
-fn each<'a, R, T: 'a>(rows: &'a [R], of: fn(&'a R) -> T) -> impl Iterator<Item = T> + 'a {
+fn each<'a, R, T>(rows: &'a [R], of: fn(&'a R) -> T) -> iter::Map<Iter<'a, R>, fn(&'a R) -> T> {
     rows.iter().map(of)
 }
 
 /// Returns the value of every row that is borrowed.
-fn each_borrowed<'a, 'b, R, T: 'b>(rows: &'b [&'a R], of: fn(&'a R) -> T) -> impl Iterator<Item = T> + 'b {
+fn each_borrowed<'a, 'b, R, T>(
+    rows: &'b [&'a R],
+    of: fn(&'a R) -> T,
+) -> iter::Map<iter::Copied<Iter<'b, &'a R>>, fn(&'a R) -> T> {
     rows.iter().copied().map(of)
 }
 

@@ -240,7 +240,7 @@ pub struct FieldWords {
     pub source: &'static str,
 }
 
-// What `params!` does with each field is one call of these functions, which are not inlined: there are hundreds of fields, and web pages load their code.
+// Functions that `params!` calls for each field. They are not inlined: there are hundreds of fields, and web pages load their code.
 
 /// Adds the description of a field to `specs`. `bounds` are its smallest and its largest value.
 #[inline(never)]
