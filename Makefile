@@ -186,10 +186,12 @@ wasm: | tools
 	@cp target/$(WASM32)/$(PROFILE)/dumbbell_wasm.wasm target/wasm/dumbbell.wasm
 	@cp crates/dumbbell-wasm/js/dumbbell.js crates/dumbbell-wasm/js/package.json target/wasm/
 
+# a page that others load is worth half a minute
+SMALL_release := --small
 .PHONY: play
 PLAY := python/dumbbell/play/built/play.html
 play: $(STAMPS)/packages wasm
-	node web/play/build.mjs target/wasm/dumbbell.wasm $(PLAY)
+	node web/play/build.mjs target/wasm/dumbbell.wasm $(PLAY) $(SMALL_$(PROFILE))
 
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := config aqm receiver_sender simulation frames link_trace net

@@ -7,7 +7,9 @@ in real time as well. `make play` builds the page first.
 import argparse
 import gzip
 import json
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +49,15 @@ FRAMES = """
   return times.slice(5).sort((a, b) => a - b);
 })
 """
-MEMORY = """
-(() => ({
-  heap: performance.memory.usedJSHeapSize,
-  engine: playground.side.memory,
-  now: playground.now,
-  snapshots: playground.side.snapshots,
-  samples: playground.side.data.samples.length,
-}))()
+COUNTS = """
+(({ side, now }) => ({
+  now: Math.round(now / 1000),
+  engine: side.memory / 1e6,
+  snapshots: side.snapshots,
+  samples: side.data.samples.length,
+  sentences: side.data.stories.kept.length,
+  states: side.data.states.kept.length,
+}))(playground)
 """
 
 
@@ -82,11 +85,25 @@ def measure_frames(page: browser.Browser, seconds: float) -> dict[str, float]:
     return {f"p{share}": times[min(len(times) - 1, len(times) * share // 100)] for share in (50, 95, 99)}
 
 
+def _list_descendants(process: int) -> Iterator[int]:
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in map(int, (task / "children").read_text(encoding="ascii").split()):
+            yield child
+            yield from _list_descendants(child)
+
+
 def measure_memory(page: browser.Browser) -> dict[str, float]:
-    """Return what the page and the engine have in memory, after a collection of garbage."""
+    """Return what the page keeps, its heap after a collection of garbage, and the memory of its process, MB."""
     page.call("HeapProfiler.collectGarbage")
-    found: dict[str, float] = page.evaluate(MEMORY)
-    return found
+    found: dict[str, float] = page.evaluate(COUNTS)
+    resident = []
+    for process in _list_descendants(os.getpid()):
+        folder = Path(f"/proc/{process}")
+        if b"--type=renderer" in (folder / "cmdline").read_bytes():
+            resident.append(int((folder / "statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    heap = page.call("Runtime.getHeapUsage")["usedSize"]
+    sizes = {"heap": heap / 1e6, "process": max(resident) / 1e6}
+    return {key: round(value, 1) for key, value in (found | sizes).items()}
 
 
 def measure_sizes() -> dict[str, int]:
@@ -98,8 +115,8 @@ def measure_sizes() -> dict[str, int]:
     }
 
 
-def play_for_long(page: browser.Browser, folder: Path, speed: str, seconds: float) -> list[dict[str, float]]:
-    """Play a run of half an hour again and again for so long; return the memory at ten moments."""
+def measure_long_run(page: browser.Browser, folder: Path, speed: str, seconds: float) -> list[dict[str, float]]:
+    """Return the memory at ten moments of so many seconds, in which a run of half an hour is played repeatedly."""
     open_page(page, folder, LONG)
     set_speed(page, speed)
     found, start = [], time.monotonic()
@@ -134,7 +151,7 @@ def main() -> None:
             frames = measure_frames(page, options.seconds)
             print(f"speed {speed}", {key: round(value, 1) for key, value in frames.items()}, measure_memory(page))
         for speed, minutes in (("Infinity", options.fast), ("1", options.minutes)):
-            for found in play_for_long(page, folder, speed, 60 * minutes) if minutes else ():
+            for found in measure_long_run(page, folder, speed, 60 * minutes) if minutes else ():
                 print(f"speed {speed}", found, flush=True)
         print("errors", page.errors, "requests", page.outside)
 

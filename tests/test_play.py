@@ -95,6 +95,7 @@ def test_random_experiments_of_the_page_have_the_digest_of_their_files(programs:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_two_hundred_random_experiments_of_the_page_have_the_digest_of_their_files(programs: Path) -> None:
     assert check_digests(list_digests(programs, 0, 250)) >= 200
 

@@ -1,6 +1,6 @@
 // Builds the playground: one page with its program, its worker, its style and the engine's module.
 //
-//     node build.mjs MODULE PAGE     the page, with the module of make wasm
+//     node build.mjs MODULE PAGE     the page, with the module of make wasm; --small behind it compresses the module for half a minute
 //     node build.mjs --tests FOLDER  the unit tests as programs for node --test
 
 import { build } from "esbuild";
@@ -45,7 +45,15 @@ function readLicences() {
   return Object.entries(dependencies).map(([name, version]) => `${name} ${version}\n\n${read(HERE, "node_modules", name, "LICENSE").trim()}`);
 }
 
-async function buildPage(modulePath, output) {
+/** The module as gzip has it, which every browser unpacks. zopfli searches longer for the same format, and saves 5 %. */
+async function packModule(path, isSmall) {
+  const module = readFileSync(path);
+  if (!isSmall) return gzipSync(module, { level: 9 });
+  const { default: zopfli } = await import("@gfx/zopfli");
+  return Buffer.from(await zopfli.gzipAsync(module, { numiterations: 5 }));
+}
+
+async function buildPage(modulePath, output, isSmall) {
   const [program, worker] = await Promise.all([bundle("main.tsx"), bundle("worker.ts")]);
   const style = [read(WEB, "page.css"), read(HERE, "node_modules/uplot/dist/uPlot.min.css"), read(HERE, "src/play.css")].join("\n");
   const licences = `/*!\n${readLicences().join("\n\n").replaceAll("*/", "* /")}\n*/\n`;
@@ -53,7 +61,7 @@ async function buildPage(modulePath, output) {
     STYLE: style,
     THEME: read(WEB, "theme.js"),
     WORKER: worker,
-    MODULE: gzipSync(readFileSync(modulePath), { level: 9 }).toString("base64"),
+    MODULE: (await packModule(modulePath, isSmall)).toString("base64"),
     PROGRAM: licences + program,
   };
   let page = read(HERE, "src/page.html");
@@ -79,7 +87,7 @@ async function buildTests(folder) {
   });
 }
 
-const [first, second] = process.argv.slice(2);
+const [first, second, third] = process.argv.slice(2);
 if (first === "--tests") await buildTests(second);
-else if (first && second) await buildPage(first, second);
-else throw new Error("node build.mjs MODULE PAGE, or node build.mjs --tests FOLDER");
+else if (first && second && (third === undefined || third === "--small")) await buildPage(first, second, third !== undefined);
+else throw new Error("node build.mjs MODULE PAGE [--small], or node build.mjs --tests FOLDER");

@@ -192,6 +192,7 @@ macro_rules! params {
         impl $name {
             /// Every parameter, described, in order of declaration.
             pub fn specs() -> Vec<$crate::param::ParamSpec> {
+                #[allow(unused_mut)]
                 let mut specs = Vec::new();
                 $( $crate::param::describe_field::<$type, _>(
                     &mut specs,

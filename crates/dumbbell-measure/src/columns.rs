@@ -23,6 +23,8 @@ pub use self::trace::{Trace, TraceRow};
 use crate::table::{Column, ColumnName};
 use dumbbell_core::histogram::{BINS, LEAST_BIN};
 use serde_json::{json, Map, Value};
+use std::iter;
+use std::slice::Iter;
 
 /// An engine that measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,9 +266,19 @@ macro_rules! figures {
 }
 figures!(u64, f64, Option<f64>, Value);
 
+// Values are found by pointers to functions, so that columns of one kind share the code that collects them: web pages load it.
+
 /// Returns the value of every row of `rows`.
-fn each<'a, R, T, F: Fn(&'a R) -> T>(rows: &'a [R], of: F) -> std::iter::Map<std::slice::Iter<'a, R>, F> {
+fn each<'a, R, T>(rows: &'a [R], of: fn(&'a R) -> T) -> iter::Map<Iter<'a, R>, fn(&'a R) -> T> {
     rows.iter().map(of)
+}
+
+/// Returns the value of every row that is borrowed.
+fn each_borrowed<'a, 'b, R, T>(
+    rows: &'b [&'a R],
+    of: fn(&'a R) -> T,
+) -> iter::Map<iter::Copied<Iter<'b, &'a R>>, fn(&'a R) -> T> {
+    rows.iter().copied().map(of)
 }
 
 /// Returns the value of a row.
@@ -320,7 +332,7 @@ macro_rules! columns {
                 to: &mut Vec<(crate::table::ColumnName, crate::table::Column)>,
             ) {
                 let rows: Vec<&$row> = cells.collect();
-                $( <$kind as crate::columns::Cells>::add(stringify!($name), rows.iter().copied().map($value), to); )*
+                $( <$kind as crate::columns::Cells>::add(stringify!($name), crate::columns::each_borrowed(&rows, $value), to); )*
             }
         }
 

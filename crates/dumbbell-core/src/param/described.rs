@@ -240,15 +240,31 @@ pub struct FieldWords {
     pub source: &'static str,
 }
 
-// What `params!` does with each field is one call of these functions, which are not inlined: there are hundreds of fields, and web pages load their code.
+// Functions that `params!` calls for each field. They are not inlined: there are hundreds of fields, and web pages load their code.
 
 /// Adds the description of a field to `specs`. `bounds` are its smallest and its largest value.
 #[inline(never)]
-pub fn describe_field<T: ParamType, B: ParamType>(specs: &mut Vec<ParamSpec>, words: &FieldWords, default: &T, bounds: Option<[&B; 2]>) {
+pub fn describe_field<T: ParamType, B: ParamType>(
+    specs: &mut Vec<ParamSpec>,
+    words: &FieldWords,
+    default: &T,
+    bounds: Option<[&B; 2]>,
+) {
+    let bounds = bounds.map(|both| both.map(B::to_json));
+    push_spec(specs, words, (T::KIND, T::OPTIONAL), default.to_json(), bounds);
+}
+
+#[inline(never)]
+fn push_spec(
+    specs: &mut Vec<ParamSpec>,
+    words: &FieldWords,
+    (kind, optional): (ParamKind, bool),
+    default: Value,
+    bounds: Option<[Value; 2]>,
+) {
     let &FieldWords { name, unit, frames, doc, source } = words;
-    let [min, max] = bounds.map_or([Value::Null, Value::Null], |both| both.map(B::to_json));
-    let default = default.to_json();
-    specs.push(ParamSpec { name, kind: T::KIND, optional: T::OPTIONAL, unit, default, min, max, frames, doc, source });
+    let [min, max] = bounds.unwrap_or_default();
+    specs.push(ParamSpec { name, kind, optional, unit, default, min, max, frames, doc, source });
 }
 
 /// Adds the value of a field to `values`.

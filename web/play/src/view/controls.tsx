@@ -366,7 +366,7 @@ function ReplaceControl({ session, experiment, registry }: Omit<Props, "edit">) 
   return (
     <div class="field">
       <label for="replace-control">
-        <Term text="The flow stops at this moment, and a new one with the other control begins: a connection keeps its control.">flow {index + 1} goes on as</Term>
+        <Term text="The flow stops at this moment, and a new one with the other control begins: a connection keeps its control.">flow {index + 1} continues as</Term>
       </label>
       <select id="replace-control" value="" onChange={(event) => event.currentTarget.value && session.change({ kind: "replace", index, cc: { name: event.currentTarget.value } })}>
         <option value="">{flow.cc.name}</option>
