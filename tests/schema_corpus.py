@@ -36,7 +36,8 @@ EXCEPTIONS = {
     "what is relative makes a number that is too large or too small": r", which makes ",
     "products need a base RTT": r"no base RTT in this run is above 0s|and the base RTT is 0s",
     "a cycle of rates changes within the run": r"it must be a time before until",
-    "keys that need others": r"it must be ((none|fixed) without|left out, unless|shared next to) |the flow has no ECN; ",
+    "keys that need others": r"it must be ((none|fixed) without|left out, unless|shared next to) "
+    r"|the flow has no ECN; ",
     "a segment fits into those of the hosts": r"it must be at most hosts\.mss",
 }
 

@@ -118,7 +118,12 @@ fn plugins_of_version_4_are_loaded_and_runs_with_them_are_not_copied() {
         ("lifo", LIFO.to_owned(), by_name, "hop bottleneck: the queue discipline lifo"),
         ("aimd", AIMD.to_owned(), by_name, "flow 1: the congestion control aimd"),
         ("window", template("stack", "window"), by_name, "flow 1: the endpoint window"),
-        ("courier", COURIER.to_owned(), ("close, lost, copy}", "close, lost, \"not yours\"}"), "application 0 (pages): the endpoint courier"),
+        (
+            "courier",
+            COURIER.to_owned(),
+            ("close, lost, copy}", "close, lost, \"not yours\"}"),
+            "application 0 (pages): the endpoint courier",
+        ),
         ("by-delay", template("media", "by-delay"), by_name, "application 0 (video): its congestion control"),
     ];
     for (name, source, ending, part) in cases {
