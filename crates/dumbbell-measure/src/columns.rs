@@ -273,11 +273,11 @@ fn each<'a, R, T>(rows: &'a [R], of: fn(&'a R) -> T) -> iter::Map<Iter<'a, R>, f
     rows.iter().map(of)
 }
 
+/// Values of rows that are borrowed.
+type BorrowedValues<'a, 'b, R, T> = iter::Map<iter::Copied<Iter<'b, &'a R>>, fn(&'a R) -> T>;
+
 /// Returns the value of every row that is borrowed.
-fn each_borrowed<'a, 'b, R, T>(
-    rows: &'b [&'a R],
-    of: fn(&'a R) -> T,
-) -> iter::Map<iter::Copied<Iter<'b, &'a R>>, fn(&'a R) -> T> {
+fn each_borrowed<'a, 'b, R, T>(rows: &'b [&'a R], of: fn(&'a R) -> T) -> BorrowedValues<'a, 'b, R, T> {
     rows.iter().copied().map(of)
 }
 

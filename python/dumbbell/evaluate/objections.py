@@ -85,8 +85,8 @@ def _answer_thresholds(found: Evaluation) -> Iterator[str]:
         yield "So nothing passes here: a criterion only says whether the subject is worse than a yardstick."
         yardsticks = set(found.suite.yardsticks)
         alone = [one.criterion for one in found.verdicts if one.criterion.level is not None]
-        if names := [one.id for one in alone if one.level is not None and not yardsticks & one.level.names]:
-            yield f"No yardstick, but a number that is ours, is the bar of {_name_some(names)}."
+        if apart := [one.id for one in alone if one.level is not None and not yardsticks & one.level.names]:
+            yield f"No yardstick, but a number that is ours, is the bar of {_name_some(apart)}."
     if of_document:
         count = format_count(len(of_document), "criterion", "criteria")
         yield f"{capitalise(count)} can pass, by a number of a document: {_name_some(of_document)}."
