@@ -43,6 +43,15 @@ fn build(config: &Value) -> Sim {
     Sim::builder(config).extensions(extensions).build().unwrap_or_else(|error| panic!("{error}\n{config}"))
 }
 
+/// Draws a plugin of a queue and its parameters.
+fn draw_queue(rng: &mut Rng) -> Value {
+    if rarely(rng, 2) {
+        json!({"name": "lifo", "limit": 1 + rng.draw_below(300)})
+    } else {
+        json!({"name": "marks", "limit": 1 + rng.draw_below(300), "threshold": rng.draw_below(60_000)})
+    }
+}
+
 /// Puts plugins into a net, wherever one may be.
 fn plug_in(config: &mut Value, rng: &mut Rng) -> u32 {
     let mut count = 0;
@@ -50,20 +59,13 @@ fn plug_in(config: &mut Value, rng: &mut Rng) -> u32 {
         *to = plugin;
         count += 1;
     };
-    let queue = |rng: &mut Rng| {
-        if rarely(rng, 2) {
-            json!({"name": "lifo", "limit": 1 + rng.draw_below(300)})
-        } else {
-            json!({"name": "marks", "limit": 1 + rng.draw_below(300), "threshold": rng.draw_below(60_000)})
-        }
-    };
     let hops = config["hop"].as_array().map_or(0, Vec::len);
     for pointer in ["/bottleneck".to_owned(), "/reverse".to_owned()].into_iter().chain((0..hops).map(|hop| format!("/hop/{hop}")))
     {
         let Some(hop) = config.pointer_mut(&pointer) else { continue };
         // a link without a rate needs a queue that has one
         if hop["link"]["name"] != "unshaped" && rarely(rng, 2) {
-            place(&mut hop["aqm"], queue(rng));
+            place(&mut hop["aqm"], draw_queue(rng));
         }
     }
     for section in ["flows", "web", "app"] {
@@ -161,6 +163,6 @@ fn a_copy_that_shares_what_the_instance_changes_does_not_stand_the_trial() {
     let watch = trial::TrialProgress::default();
     let found = trial::try_out(&shared, 7, 0, 6, &watch, compiled::simulate).expect_err("a copy that is none");
     assert!(found.contains("the same run gave another result by a copy that was made on the way"), "{found}");
-    let found = trial::try_out(&refused, 7, 0, 1, &watch, compiled::simulate).expect_err("no copy");
-    assert!(found.contains("the congestion control aimd cannot be copied: clone() returned NULL"), "{found}");
+    let refusal = trial::try_out(&refused, 7, 0, 1, &watch, compiled::simulate).expect_err("no copy");
+    assert!(refusal.contains("the congestion control aimd cannot be copied: clone() returned NULL"), "{refusal}");
 }

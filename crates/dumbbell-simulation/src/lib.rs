@@ -258,11 +258,11 @@ pub unsafe extern "C" fn dumbbell_simulation_set(
     size: usize,
 ) -> c_int {
     // SAFETY: the header asks for text of C
-    let given = unsafe { read_text(key, "key").and_then(|key| Ok((key, read_text(value, "value")?))) };
-    let done = given.and_then(|(key, text)| {
-        let value = read_json(text, key)?;
+    let given = unsafe { read_text(key, "key").and_then(|name| Ok((name, read_text(value, "value")?))) };
+    let done = given.and_then(|(name, text)| {
+        let parsed = read_json(text, name)?;
         // SAFETY: the header asks for a simulation that one thread uses
-        unsafe { find_simulation(simulation) }?.sim()?.set(key, &value).map_err(|error| error.to_string())
+        unsafe { find_simulation(simulation) }?.sim()?.set(name, &parsed).map_err(|refused| refused.to_string())
     });
     // SAFETY: the header asks that error is NULL or has size bytes
     unsafe { answer(done.map(|()| 0), -1, error, size) }
