@@ -31,7 +31,7 @@
 # make sdist  builds the source package for pip in target/wheels
 # make wheel-test  installs that wheel in a fresh environment and runs its commands in an empty folder
 # make bench-sweep  times 10,000 short runs through dumbbell run against the simulations alone
-# make bench-simulate  times dumbbell.simulate and dumbbell.simulate_many against their simulations alone, in half a minute
+# make bench-simulate  times dumbbell.simulate and dumbbell.simulate_many against their simulations alone, and steps of agents, in a minute
 # make bench  measures packets per second of the engine, appends them to benches/history.csv, and writes where the time goes to docs/speed.md
 # make where  does the second part of make bench alone
 # make ladder  measures time per packet from 1 flow to 100,000 and from 1 Mbit/s to 1 Tbit/s in 10 minutes, for docs/speed.md

@@ -6,6 +6,10 @@ least CPU time of this thread counts: what else the machine does makes batches l
 
 The simulations of `simulate_many` take longer, `MANY` each. First they run alone, on as many threads as there are
 cores, then through `simulate_many`; the ratio is that of what both compute, the least of several turns.
+
+Agents act every 10 ms on one flow at 10 Mbit/s, whose window fills the link: in arrays (`dumbbell.Agents`), in a vector
+environment and in a single one. The figures are CPU time for a step of one agent, the least of several turns. For
+`python -m benches.ns3_gym` the same flow runs in ns3-gym.
 """
 
 import os
@@ -14,7 +18,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import dumbbell
+import dumbbell.gym
 from benches.sweep import measure_cpu, time_simulations
 from dumbbell import _native
 from dumbbell.processes import count_cores
@@ -77,6 +84,47 @@ def time_many(settings: dict[str, Any], count: int) -> tuple[float, float]:
     return alone, measure_cpu(resource.RUSAGE_SELF) - before
 
 
+STEPS = 300
+SIMULATIONS = 16
+
+
+def make_network(network: dict[str, Any]) -> dict[str, Any]:
+    """Return the network of the agents: 20 segments fill its link of 10 Mbit/s and 20 ms."""
+    network.update(rate_mbit=10.0, start_window=20, flows=1)
+    return {"bottleneck": TABLE["bottleneck"], "flows": [{"cc": "external", "base_rtt": "20ms"}]}
+
+
+def list_steppers() -> dict[str, tuple[int, Callable[[], object]]]:
+    """Return the ways to step agents: how many agents there are, and a call that steps each of them once."""
+    changes: dict[str, Any] = {"draws": {}, "make_experiment": make_network, "every": "10ms", "steps": 10**9}
+    table = make_network({}) | {"duration": "86400s", "record": {"series": False}}
+    agents = dumbbell.Agents([dumbbell.Simulation(table, seed=seed + 1) for seed in range(SIMULATIONS)], every="10ms")
+    windows = np.tile([20.0, np.nan], (SIMULATIONS, 1))
+    many = dumbbell.gym.make_vector_env("orca", SIMULATIONS, **changes)
+    many.reset(seed=1)
+    stays = np.zeros((SIMULATIONS, 1))
+    alone = dumbbell.gym.make_env("orca", **changes)
+    alone.reset(seed=1)
+    return {
+        f"Agents, {SIMULATIONS} simulations": (SIMULATIONS, lambda: agents.step(windows)),
+        f"make_vector_env, {SIMULATIONS} simulations": (SIMULATIONS, lambda: many.step(stays)),
+        "make_env": (1, lambda: alone.step(stays[0])),
+    }
+
+
+def time_steps(turns: int) -> dict[str, float]:
+    """Return the seconds of CPU of a step of one agent, of each way; all threads count."""
+    steppers = list_steppers()
+    least = dict.fromkeys(steppers, float("inf"))
+    for _ in range(turns):
+        for name, (count, step) in steppers.items():
+            began = time.process_time()
+            for _ in range(STEPS):
+                step()
+            least[name] = min(least[name], (time.process_time() - began) / STEPS / count)
+    return least
+
+
 def main() -> None:
     """Measure, and print a line for each way."""
     turns = int(os.environ.get("BENCH_REPEAT", "5"))
@@ -92,6 +140,10 @@ def main() -> None:
             f"simulate_many, {count} times {name}, {count_cores()} cores: {whole:.2f} s of CPU, alone {bare:.2f} s, "
             f"{whole / bare:.2f} times, {(whole - bare) / count * 1e6:.0f} us a run around it"
         )
+
+    print("CPU time of a step of an agent, every 10 ms on one flow at 10 Mbit/s")
+    for name, seconds in time_steps(2 * turns).items():
+        print(f"{name:40} {seconds * 1e6:6.2f} us")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import dumbbell.gym
 from dumbbell.errors import InputError
-from dumbbell.gym import REWARDS, TASKS, LearningTask, QueueKey, Uniform, WindowFactor
+from dumbbell.gym import REWARDS, TASKS, LearningTask, OneOf, QueueKey, Uniform, WindowFactor
 
 ALONE = [name for name in TASKS if name != "shared"]
 
@@ -209,27 +209,19 @@ def test_marks_reach_the_agent_of_l4s_alone() -> None:
     assert env.fork().view().flows["retransmissions"][1] > 0, "CUBIC gets drops"
 
 
-def test_a_friendly_agent_is_paid_for_its_fair_share() -> None:
-    env = dumbbell.gym.make_env(
-        "friendly",
-        draws={
-            "rate_mbit": Uniform(20, 20),
-            "rtt_ms": Uniform(20, 20),
-            "buffer_bdp": Uniform(1, 1),
-            "other": Uniform(0, 0),
-        },
-        make_experiment=lambda network: (
-            TASKS["friendly"].make_experiment(network | {"other": "cubic"}) | make_fair(network)
-        ),
-    )
-    env.reset(seed=1)
-    rewards = [env.step(np.zeros(1))[1] for _ in range(100)]
-    assert max(rewards[50:]) <= 25 and min(rewards) >= 0
-
-
-def make_fair(network: dict[str, Any]) -> dict[str, Any]:
-    network.update(flows=2, start_window=10)
-    return {}
+@pytest.mark.parametrize("other", ["cubic", "bbr3"])
+def test_a_friendly_agent_is_paid_for_its_fair_share(other: str) -> None:
+    draws = {"rate_mbit": Uniform(20, 20), "rtt_ms": Uniform(20, 20), "buffer_bdp": Uniform(1, 1)}
+    env = dumbbell.gym.make_env("friendly", draws={**draws, "other": OneOf((other,))}, every="500ms")
+    means = []
+    # BDP and buffer are 33 frames each: a window of 33 takes half of them
+    for window in (10, 33, 40):
+        env.reset(seed=1)
+        halves = np.log2(window / 10) / 2
+        rewards = [env.step(np.array([halves if step < 2 else 0.0]))[1] for step in range(30)]
+        assert env.fork().view().flows["cwnd"][0] == window
+        means.append(np.mean(rewards[10:]))
+    assert means[0] < 2 and means[1] > 20 and means[2] < 16
 
 
 def test_own_reward_and_own_task() -> None:
@@ -271,6 +263,7 @@ def test_own_reward_and_own_task() -> None:
         (lambda: dumbbell.gym.make_env("aurora").step([0.0]), "the environment was not reset"),
         (lambda: dumbbell.gym.make_vector_env("aurora", 2).step([[0.0], [0.0]]), "the environments were not reset"),
         (lambda: dumbbell.gym.make_parallel_env("aurora"), "every is 0.5rtt"),
+        (lambda: dumbbell.gym.make_env(STEADY, action=WindowFactor(2)).reset(), "start_window is missing"),
     ],
 )
 def test_wrong_environments_are_input_errors(wrong: Callable[[], Any], text: str) -> None:
@@ -285,9 +278,9 @@ def test_wrong_steps_are_input_errors() -> None:
         env.step(np.array([np.nan]))
     with pytest.raises(InputError, match=re.escape("the reward returned an array of shape (2,)")):
         env.step(np.zeros(1))
-    many = dumbbell.gym.make_parallel_env(agents=2)
+    many = dumbbell.gym.make_parallel_env("friendly", agents=2)
     many.reset(seed=1)
-    with pytest.raises(InputError, match="3 flows with the control external"):
+    with pytest.raises(InputError, match="1 flow with the control external"):
         many.step({agent: np.zeros(1) for agent in many.agents})
 
 

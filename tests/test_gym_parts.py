@@ -23,6 +23,7 @@ from dumbbell.gym import (
     WindowFactor,
 )
 from dumbbell.gym.draws import draw_network
+from dumbbell.gym.features import FeatureTable
 from dumbbell.gym.rewards import SEGMENT
 from dumbbell.gym.tasks import FRAME, find_task
 
@@ -44,7 +45,7 @@ def reward(name: str, *rows: dict[str, float], network: dict[str, Any] | None = 
 
 
 def measure(name: Any, *rows: dict[str, float], network: dict[str, Any] | None = None) -> float:
-    (value,) = FEATURES[name].measure(observe(*rows, network=network))
+    ((value,),) = FeatureTable([name]).measure(observe(*rows, network=network))
     return float(value)
 
 

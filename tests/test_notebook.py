@@ -1,4 +1,4 @@
-"""The notebook of docs runs, and what notebooks and programs get: frames over time, frames of other libraries."""
+"""The notebooks of docs run, and what notebooks and programs get: frames over time, frames of other libraries."""
 
 import ast
 import gc
@@ -25,7 +25,7 @@ ALONE = {
     "duration": "5s",
     "seeds": [1, 2],
 }
-NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +50,24 @@ def shown(cell: str, names: dict[str, Any], place: str) -> Any:
     return eval(compile(ast.Expression(last.value), place, "eval"), names)
 
 
+def run_notebook(name: str) -> list[Any]:
+    """Execute a notebook of docs, and return what its cells show."""
+    notebook = json.loads((DOCS / name).read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    values = []
+    for cell in notebook["cells"]:
+        assert cell["cell_type"] in ("markdown", "code")
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "outputs are made by who reads it"
+            values.append(shown("".join(cell["source"]), names, f"{name}, {cell['id']}"))
+    return values
+
+
 @pytest.mark.slow
 def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    names: dict[str, Any] = {}
     kinds, whys = set(), list[str]()
-    for cell in notebook["cells"]:
-        assert cell["cell_type"] in ("markdown", "code")
-        if cell["cell_type"] == "markdown":
-            continue
-        assert cell["outputs"] == [], "outputs are made by who reads it"
-        value = shown("".join(cell["source"]), names, f"{NOTEBOOK.name}, {cell['id']}")
+    for value in run_notebook("notebook.ipynb"):
         if hasattr(value, "_repr_mimebundle_"):
             bundle = value._repr_mimebundle_()
             assert json.dumps(bundle["application/vnd.vegalite.v5+json"])
@@ -70,6 +76,22 @@ def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatc
     assert kinds == {*plotting_sources()}
     assert any(why.startswith("kind felt") for why in whys), "it is drawn as dots"
     assert (tmp_path / "queues.pdf").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_the_notebook_of_loops_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    backlogs, rtts, rewards, front = (value for value in run_notebook("notebook-loop.ipynb") if value is not None)
+    assert backlogs["2ms"] < backlogs["20ms"]
+    assert rtts.tolist() == pytest.approx([30] * 4, abs=2)
+    assert set(rewards) == {"flow_0", "flow_1", "flow_2"}
+    assert front["target_ms"].is_between(1, 50).all()
+    printed = capsys.readouterr().out
+    first, last = map(float, re.findall(r"first (-?[\d.]+), last (-?[\d.]+)", printed)[0])
+    assert last > first + 0.5, "the agent gets more with time"
+    assert "BBRv3 (20ms) and CUBIC (20ms) share a link" in printed, "the find is explained"
 
 
 def plotting_sources() -> list[str]:

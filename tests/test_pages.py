@@ -332,6 +332,8 @@ FALSIFIED: list[tuple[str, str, str, float, str]] = [
     ("abe", "closed", "utilisation", 1.02, "% low"),
     ("bbr_suite", "counts", "applies", 2.0, "v1, v2 and v3 fail it wherever it applies."),
     ("bbr_suite", "linux_probes", "round_trips", 3.0, "On Linux, PROBE_UP of BBRv2 over tail drop is over"),
+    ("learning", "curve", "bound", 2.0, "Every training raises the reward"),
+    ("learning", "controls", "score", -3.0, "each trained agent is better than BBRv3"),
     ("tuning", "targets", "use", 1.02, "derivation of CoDel's target holds"),
     ("sce", "runs", "utilisation", 0.3, "The idle link at low rates"),
     ("sce", "runs", "sojourn", -1.0, "The higher RTT with SCE is the queue"),

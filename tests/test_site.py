@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import dumbbell
+import dumbbell.gym
 from dumbbell.experiment.registry import read_registry
 from every_case import every_case
 from website import (
@@ -301,6 +302,8 @@ def test_every_public_name_has_its_place() -> None:
         assert f"\n## dumbbell.{name}\n" in text
     assert "### Results.table" in text and "### Results.where" in text
     assert set(python_api.list_names()) == set(dumbbell.__all__)
+    of_gym = set(python_api.list_gym_names())
+    assert {"make_env", "make_vector_env", "LearningTask"} <= of_gym <= set(dumbbell.gym.__all__)
 
 
 def test_nothing_asks_the_network() -> None:

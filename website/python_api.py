@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import dumbbell
-from dumbbell import notebook
+from dumbbell import gym, notebook
 from website.markdown import join_paragraphs
 
 # what the classes call lists of words that a parameter may be
@@ -92,4 +92,15 @@ def make_page() -> str:
         else:
             parts += [_format_signature(f"dumbbell.{name}", thing), _format_docstring(thing)]
     parts += ["## Run", _format_docstring(notebook.Run), *_list_members("Run", notebook.Run)]
+    parts += ["## dumbbell.gym", _format_docstring(gym)]
+    for name in list_gym_names():
+        thing = getattr(gym, name)
+        signature = _format_signature(f"dumbbell.gym.{name}", thing)
+        parts += [f"### dumbbell.gym.{name}", signature, _format_docstring(thing)]
     return join_paragraphs(parts)
+
+
+def list_gym_names() -> list[str]:
+    """Return what `dumbbell.gym` offers that can be called, functions first; its tables are in the how-to."""
+    names = [name for name in gym.__all__ if callable(getattr(gym, name))]
+    return sorted(names, key=lambda name: (inspect.isclass(getattr(gym, name)), name.lower()))

@@ -64,8 +64,8 @@ def make_vector_env(
 ) -> "NetworkVectorEnv":
     """Return a task as a `gymnasium.vector.VectorEnv` with `num_envs` simulations, which go on in one call.
 
-    They are simulated on `threads` (by default all cores). An episode that is over begins again in the same step, as
-    gymnasium calls it `AutoresetMode.SAME_STEP`. Raises InputError.
+    Flows are simulated on `threads` (by default all cores), queues that are agents one after the other. An episode that
+    is over begins again in the same step, as gymnasium calls it `AutoresetMode.SAME_STEP`. Raises InputError.
     """
     module = _import_environments("environments")
     environment: NetworkVectorEnv = module.NetworkVectorEnv(task, num_envs, threads, **changes)

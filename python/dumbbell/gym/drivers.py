@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dumbbell.errors import Unfit
+from dumbbell.errors import Missing, Unfit
 from dumbbell.gym.actions import QueueKey, RateFactor, WindowFactor
 from dumbbell.gym.draws import Network
 from dumbbell.simulation import Agents, Simulation, Time
+from dumbbell.words import format_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+
+def _find_value(network: Network, name: str) -> float:
+    """Return a value that the action of a task needs."""
+    if name not in network:
+        raise Missing(
+            "it among the draws, or in the network that make_experiment gets, for the action of the task", key=name
+        )
+    return float(network[name])
 
 
 class FlowDriver:
@@ -40,7 +50,7 @@ class FlowDriver:
             self._begun[number] = simulation
         else:
             self._native.replace(number, simulation)
-        self._state[number * self._agents : (number + 1) * self._agents] = network[self._action.start]
+        self._state[number * self._agents : (number + 1) * self._agents] = _find_value(network, self._action.start)
 
     def step(self, actions: Floats) -> Floats:
         """Carry out actions, and return what was observed until the agents act next."""
@@ -64,7 +74,7 @@ class FlowDriver:
             self._native = Agents(order, every=self._every, threads=self._threads)
             self._begun.clear()
             if len(self._native.rows) != len(self._state):
-                found = f"{len(self._native.rows)} flows with the control external"
+                found = f"{format_count(len(self._native.rows), 'flow')} with the control external"
                 raise Unfit(found, f"{self._agents} in each simulation", command="gym")
         return self._native
 
@@ -92,7 +102,7 @@ class QueueDriver:
     def begin(self, number: int, simulation: Simulation, network: Network) -> None:
         """Begin the episode of a number with a simulation."""
         self._simulations[number] = simulation
-        self._rates[number] = network["rate_mbit"]
+        self._rates[number] = _find_value(network, "rate_mbit")
         self._before[number] = 0
 
     def step(self, actions: Floats) -> Floats:

@@ -121,9 +121,10 @@ class NetworkVectorEnv(VectorEnv["Observation", Any, "NDArray[Any]"]):
 def register_tasks() -> None:
     """Register the tasks with Gymnasium."""
     for name in TASKS:
-        gymnasium.register(
-            id=f"dumbbell/{name}-v0",
-            entry_point=f"{__name__}:NetworkEnv",
-            vector_entry_point=f"{__name__}:NetworkVectorEnv",
-            kwargs={"task": name},
-        )
+        if f"dumbbell/{name}-v0" not in gymnasium.registry:
+            gymnasium.register(
+                id=f"dumbbell/{name}-v0",
+                entry_point=f"{__name__}:NetworkEnv",
+                vector_entry_point=f"{__name__}:NetworkVectorEnv",
+                kwargs={"task": name},
+            )

@@ -10,8 +10,8 @@ from dumbbell.errors import OutOfRange, Unfit, quote_value
 from dumbbell.gym.actions import QueueKey
 from dumbbell.gym.draws import Network, draw_network
 from dumbbell.gym.drivers import FlowDriver, QueueDriver
-from dumbbell.gym.features import find_feature
-from dumbbell.gym.intervals import MonitorIntervals
+from dumbbell.gym.features import FeatureTable
+from dumbbell.gym.intervals import MonitorIntervals, fill_gaps
 from dumbbell.gym.rewards import find_reward
 from dumbbell.gym.tasks import BUFFERS, DURATION, SILENT, LearningTask
 from dumbbell.simulation import Simulation
@@ -33,7 +33,7 @@ class Episodes:
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise OutOfRange(quote_value(count), "a number of simulations, 1 or more", command="gym", key="count")
         self.task, self.count, self.agents = task, count, agents
-        self.features = [find_feature(one) for one in task.features]
+        self._features = FeatureTable(task.features)
         self._reward = find_reward(task.reward)
         if isinstance(task.action, QueueKey):
             self.driver: FlowDriver | QueueDriver = QueueDriver(task.action, task.every, count)
@@ -42,30 +42,29 @@ class Episodes:
         rows = count * agents
         self.networks: list[Network] = [{} for _ in range(count)]
         self._intervals = MonitorIntervals(self.driver.columns, rows)
-        self._neutral = np.array([one.neutral for one in self.features], np.float32)
-        self._history = np.tile(self._neutral, (rows, task.history, 1))
+        self._history = np.tile(self._features.neutral.astype(np.float32), (rows, task.history, 1))
         self._steps = np.zeros(count, np.int64)
 
     @property
     def low(self) -> NDArray[np.float32]:
         """The least values of observations."""
-        return np.tile(np.array([one.low for one in self.features], np.float32), self.task.history)
+        return np.tile(self._features.low.astype(np.float32), self.task.history)
 
     @property
     def high(self) -> NDArray[np.float32]:
         """The largest values of observations."""
-        return np.tile(np.array([one.high for one in self.features], np.float32), self.task.history)
+        return np.tile(self._features.high.astype(np.float32), self.task.history)
 
     def begin(self, number: int, generator: Generator) -> Network:
         """Begin the episode of a simulation in a network that is drawn; return the drawn values."""
-        network = draw_network(self.task.draws, generator)
+        network = {"agents": self.agents, **draw_network(self.task.draws, generator)}
         table = self.task.make_experiment(network)
         table = {"duration": DURATION, "record": SILENT, "hosts": BUFFERS, **table}
         simulation = Simulation(table, seed=int(generator.integers(1, _MOST_SEEDS)))
         rows = slice(number * self.agents, (number + 1) * self.agents)
         self.driver.begin(number, simulation, network)
         self._intervals.begin(rows, network)
-        self._history[rows] = self._neutral
+        self._history[rows] = self._features.neutral
         self._steps[number] = 0
         self.networks[number] = network
         return dict(network)
@@ -78,8 +77,7 @@ class Episodes:
         self._intervals.take(self.driver.step(np.clip(wanted, -1, 1)))
         self._steps += 1
         self._history[:, :-1] = self._history[:, 1:]
-        for place, one in enumerate(self.features):
-            self._history[:, -1, place] = one.measure(self._intervals)
+        self._history[:, -1] = self._features.measure(self._intervals)
         with np.errstate(all="ignore"):
             rewards = np.asarray(self._reward(self._intervals), np.float64)
         if rewards.shape != wanted.shape:
@@ -88,7 +86,7 @@ class Episodes:
                 f"one number for each agent, {wanted.shape}",
                 command="gym",
             )
-        return np.nan_to_num(rewards)
+        return fill_gaps(rewards)
 
     def observe(self) -> NDArray[np.float32]:
         """Return what each agent observes: features of its latest intervals, the oldest first."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dumbbell.errors import UnknownName
-from dumbbell.gym.intervals import MonitorIntervals, divide
+from dumbbell.gym.intervals import MonitorIntervals, divide, fill_gaps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,12 +33,6 @@ class Feature:
     doc: str
     source: str = ""
 
-    def measure(self, intervals: MonitorIntervals) -> Floats:
-        """Return its value in the latest interval of each agent."""
-        with np.errstate(all="ignore"):
-            values = self.compute(intervals)
-        return np.clip(np.where(np.isnan(values), self.neutral, values), self.low, self.high)
-
 
 def compute_latency_gradient(intervals: MonitorIntervals) -> Floats:
     """Return the change of the mean RTT since the interval before, seconds per second."""
@@ -58,7 +52,7 @@ def compute_send_ratio(intervals: MonitorIntervals) -> Floats:
 
 def compute_lost_rate(intervals: MonitorIntervals) -> Floats:
     """Return the rate of the segments lost, Mbit/s: if none was delivered, that of the segments sent."""
-    delivered, loss = intervals["delivery_rate_mbit"], np.nan_to_num(intervals["loss"])
+    delivered, loss = intervals["delivery_rate_mbit"], fill_gaps(intervals["loss"])
     return np.where(loss < 1, delivered * divide(loss, 1 - loss), intervals["sending_rate_mbit"])
 
 
@@ -168,3 +162,21 @@ def find_feature(given: str | Feature) -> Feature:
     if given not in FEATURES:
         raise UnknownName(str(given), among=list(FEATURES), what="feature")
     return FEATURES[given]
+
+
+class FeatureTable:
+    """Several features, which are measured together."""
+
+    def __init__(self, features: Sequence[str | Feature]) -> None:
+        """Find the features. Raises InputError."""
+        self.features = [find_feature(one) for one in features]
+        self.low, self.high, self.neutral = (
+            np.array([getattr(one, name) for one in self.features], np.float64) for name in ("low", "high", "neutral")
+        )
+
+    def measure(self, intervals: MonitorIntervals) -> Floats:
+        """Return their values in the latest interval: a row for each agent, a column for each feature."""
+        with np.errstate(all="ignore"):
+            values = np.column_stack([one.compute(intervals) for one in self.features])
+        np.copyto(values, self.neutral, where=np.isnan(values))
+        return np.clip(values, self.low, self.high, out=values)

@@ -77,3 +77,8 @@ class MonitorIntervals:
 def divide(above: Floats, below: Floats) -> Floats:
     """Return a quotient, NaN where the denominator is 0 or there is none."""
     return above / np.where(below > NEAR, below, np.nan)
+
+
+def fill_gaps(values: Floats) -> Floats:
+    """Return values with 0 where there is none."""
+    return np.where(np.isnan(values), 0.0, values)

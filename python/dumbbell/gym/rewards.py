@@ -10,7 +10,7 @@ import numpy as np
 
 from dumbbell.errors import UnknownName, WrongValue, quote_value
 from dumbbell.gym.features import compute_delay_slack, compute_lost_rate
-from dumbbell.gym.intervals import MonitorIntervals, divide
+from dumbbell.gym.intervals import MonitorIntervals, divide, fill_gaps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ def compute_aurora_reward(intervals: MonitorIntervals) -> Floats:
     """Return Aurora's linear reward: throughput in segments/s, latency in s, loss as a share, over 1000."""
     throughput = intervals["delivery_rate_mbit"] * (1e6 / 8 / SEGMENT)
     latency = np.where(np.isnan(intervals["rtt_mean_ms"]), intervals["srtt_ms"], intervals["rtt_mean_ms"]) / 1e3
-    penalties = 1000 * np.nan_to_num(latency) + 2000 * np.nan_to_num(intervals["loss"])
+    penalties = 1000 * fill_gaps(latency) + 2000 * fill_gaps(intervals["loss"])
     rewards: Floats = (10 * throughput - penalties) / 1000
     return rewards
 

@@ -30,8 +30,9 @@ DURATION = "86400s"
 class LearningTask:
     """A task of agents: draws of a network, its experiment, what agents observe and do, and their reward.
 
-    `make_experiment` makes the table of an experiment of the drawn values, and may add values to them, which rewards
-    and features can read. An episode has `steps` actions, one after each `every`.
+    `make_experiment` makes the table of an experiment of the drawn values and the number of `agents`. It may add values
+    to them, which rewards and features can read, and adds the value at which the action begins: `start_rate_mbit`,
+    `start_window` or, for a queue, `rate_mbit` of its link. An episode has `steps` actions, one after each `every`.
     """
 
     name: str
@@ -131,7 +132,7 @@ def _make_l4s(network: Network) -> Table:
 
 
 def _make_shared(network: Network) -> Table:
-    network["flows"] = network["agents"] = 3
+    network["flows"] = network["agents"]
     network["start_window"] = FIRST_WINDOW
     packets = network["buffer_bdp"] * compute_bdp(network["rate_mbit"], network["rtt_ms"])
     return {
@@ -239,7 +240,7 @@ _ALL = (
     ),
     LearningTask(
         "shared",
-        "Three flows set their windows at one bottleneck",
+        "Several flows set their windows at one bottleneck",
         _HOME,
         _make_shared,
         WindowFactor(2),
