@@ -558,7 +558,8 @@ class TestInABrowser:
             assert time == pytest.approx(1000 * fact["at_s"], abs=1)
             own = text.replace(flow, name.rpartition(" ")[2])
             assert own.partition(", 4")[0].rstrip(".") == fact["sentence"].partition(", 4")[0].rstrip(".")
-        reduced = re.compile(r"CE marks made flow 1 \(cubic\) reduce its window from \d+ to \d+ segments?\.")
+        times = r"( \d+ times until [\d.]+ m?s, the last time)?"
+        reduced = re.compile(rf"CE marks made flow 1 \(cubic\) reduce its window{times} from \d+ to \d+ segments?\.")
         assert any(reduced.fullmatch(text) for _, text in told)
         # a sentence leads to its moment
         page.value("document.querySelector('.stories li button').click(), settle()")

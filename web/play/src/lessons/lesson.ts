@@ -30,6 +30,8 @@ export interface Lesson {
   key: string;
   title: string;
   minutes: number;
+  /** Speed at which its runs are played: one of SPEEDS, real time by default. */
+  speed?: number;
   intro: string;
   questions: Question[];
   /** What to try afterwards. */

@@ -11,7 +11,7 @@ export const queue: Lesson = {
   title: "What a queue is",
   minutes: 5,
   intro:
-    "A link sends one packet at a time. A packet that arrives while the link is busy waits in the queue. Slow the run down to 1/100 and watch: the queue grows when packets arrive faster than the link sends them.",
+    "A link sends one packet at a time. A packet that arrives while the link is busy waits in the queue. Press ▶, then set the speed to 1/100 and watch: the queue grows when packets arrive faster than the link sends them.",
   questions: [
     {
       text: "A download over CUBIC fills a queue of 150 packets in front of a link of 20 Mbit/s. A full packet has 1514 bytes. How long does the packet that waits longest wait?",

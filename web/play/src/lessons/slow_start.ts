@@ -11,8 +11,9 @@ export const slowStart: Lesson = {
   key: "slow-start",
   title: "Why slow start overshoots",
   minutes: 7,
+  speed: 0.03,
   intro:
-    "A sender does not know the rate of the path. In slow start it sends two packets for each packet that was acknowledged, so its window doubles each round trip. The link and the queue of this lesson have room for 132 packets together: 66 on the way (20 Mbit/s times 40 ms), and 66 in the queue. Set the speed to 1/30 and watch the first second.",
+    "A sender does not know the rate of the path. In slow start it sends two packets for each packet that was acknowledged, so its window doubles each round trip. The link and the queue of this lesson have room for 132 packets together: 66 on the way (20 Mbit/s times 40 ms), and 66 in the queue. The run is slowed down to 1/33 of real time: press ▶, and watch the first second.",
   questions: [
     {
       text: "A flow over Reno begins with a window of 10 segments, after a handshake of 40 ms. When does it know of the first loss?",

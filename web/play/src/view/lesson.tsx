@@ -7,6 +7,7 @@ import { findRightChoice, LESSONS } from "../lessons";
 import { formatSeconds } from "../observer";
 import type { Session } from "../session";
 import { formatNumber } from "./format";
+import { Explained } from "./tip";
 
 export function LessonPanel({ session, number, onEnd, onNext }: { session: Session; number: number; onEnd: () => void; onNext: (number: number) => void }) {
   const lesson = LESSONS[number]!;
@@ -35,12 +36,17 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
           end the lesson
         </button>
       </header>
-      {at === 0 && <p>{lesson.intro}</p>}
+      {at === 0 && (
+        <p>
+          <Explained text={lesson.intro} />
+        </p>
+      )}
       {question ? (
         <QuestionForm
           key={at}
           session={session}
           question={question}
+          speed={lesson.speed ?? 1}
           isLast={at === lesson.questions.length - 1}
           onDone={(isRight) => {
             setRight([...right, isRight]);
@@ -61,7 +67,7 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
   );
 }
 
-function QuestionForm({ session, question, isLast, onDone }: { session: Session; question: Question; isLast: boolean; onDone: (isRight: boolean) => void }) {
+function QuestionForm({ session, question, speed, isLast, onDone }: { session: Session; question: Question; speed: number; isLast: boolean; onDone: (isRight: boolean) => void }) {
   const [chosen, setChosen] = useState(-1);
   const [isAsked, setAsked] = useState(false);
   useEffect(() => {
@@ -69,13 +75,14 @@ function QuestionForm({ session, question, isLast, onDone }: { session: Session;
     session.pause();
     session.endComparison();
     session.isAsking = true;
+    session.speed = speed;
     session.edit(question.experiment, "a");
     session.seek(0);
     return () => {
       session.isAsking = false;
       session.changed();
     };
-  }, [session, question]);
+  }, [session, question, speed]);
   const { outcome } = session.sides.a!;
   const measured = isAsked && outcome ? question.measure(outcome) : null;
   const right = measured === null ? -1 : findRightChoice(question, measured);
@@ -98,7 +105,9 @@ function QuestionForm({ session, question, isLast, onDone }: { session: Session;
       }}
     >
       <fieldset disabled={isAsked}>
-        <legend>{question.text}</legend>
+        <legend>
+          <Explained text={question.text} />
+        </legend>
         {question.choices.map((one, index) => (
           <label key={one.words} class={measured === null ? "" : index === right ? "right" : index === chosen ? "wrong" : ""}>
             <input type="radio" name="choice" checked={chosen === index} onChange={() => setChosen(index)} /> {one.words}

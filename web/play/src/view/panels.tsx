@@ -50,7 +50,7 @@ export function Stories({ session, side }: { session: Session; side: Side }) {
   return (
     <section class="panel stories">
       <h3>What happened</h3>
-      {shown.length === 0 && <p class="about">Nothing but growth so far.</p>}
+      {shown.length === 0 && <p class="about">{session.now > 0 ? "Nothing so far." : "The run has not begun."}</p>}
       <ol>
         {shown.map((one, index) => (
           <li key={told.length - index} class={one.kind}>

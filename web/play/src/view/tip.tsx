@@ -14,6 +14,41 @@ export function Term({ word, text, children }: { word?: string; text?: string; c
   );
 }
 
+/** Words of lessons, and the words of the glossary that explain them. */
+const EXPLAINED: [RegExp, string][] = [
+  [/bandwidth-delay products?/, "BDP"],
+  [/slow start/, "slow start"],
+  [/round[- ]trips?(?: times?)?/, "RTT"],
+  [/ACKs?/, "ACK"],
+  [/windows?/, "congestion window, cwnd"],
+  [/segments?/, "segment"],
+  [/goodputs?/, "goodput, throughput"],
+  [/FIFO/, "FIFO, tail drop"],
+  [/ECN/, "ECN"],
+  [/L4S/, "L4S"],
+];
+
+/** A text in which the first place of each known word explains it. */
+export function Explained({ text }: { text: string }) {
+  const parts: ComponentChildren[] = [];
+  const known = new Set<string>();
+  const any = new RegExp(`\\b(?:${EXPLAINED.map(([words]) => words.source).join("|")})\\b`, "g");
+  let last = 0;
+  for (const match of text.matchAll(any)) {
+    const [, word] = EXPLAINED.find(([words]) => new RegExp(`^(?:${words.source})$`).test(match[0]))!;
+    if (known.has(word)) continue;
+    known.add(word);
+    parts.push(text.slice(last, match.index), <Term word={word}>{match[0]}</Term>);
+    last = match.index + match[0].length;
+  }
+  return (
+    <>
+      {parts}
+      {text.slice(last)}
+    </>
+  );
+}
+
 /** Shows the tips of the document. */
 export function installTips(): void {
   const tip = document.createElement("div");
