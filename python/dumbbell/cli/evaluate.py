@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -262,9 +261,7 @@ def _evaluate(
     gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
     found = _carry_out(suite, subject, run, choice, others.engine)
     compared = None if earlier is None else _compare(found, earlier, str(others.against))
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    page = f"{run.output}.html"
-    gate.finish(found, page=page, results=run.results, command=command, commands=line, compared=compared)
+    gate.finish(found, run.output, command, compared=compared)
 
 
 def _carry_out(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,9 +95,7 @@ def stack(
     choice = EvaluationChoice(run.quick, keep=gating.keep is not None, places=tuple(options.place or ()))
     found = run.carry_out(chosen, subject, choice)
     theirs = run.carry_out(chosen, other, choice) if other is not None else None
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    page = f"{run.output}.html"
-    gate.finish(found, page=page, results=run.results, command=_COMMAND, commands=line, other=theirs)
+    gate.finish(found, run.output, _COMMAND, other=theirs)
 
 
 def select_criteria(suite: EvaluationSuite, control: str) -> EvaluationSuite:

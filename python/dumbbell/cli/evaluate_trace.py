@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -78,10 +77,7 @@ def trace(
     found, judged = judge_trace(found_suite, Path(file), described, words, chosen=bool(only))
     if drawings is not None:
         _draw(judged, Path(file), drawings)
-    gate = EvaluationGate(found_suite, found.subject, None, gating)
-    gate.finish(
-        found, page=f"{output}.html", results="", command=_COMMAND, commands=shlex.join(["dumbbell", *sys.argv[1:]])
-    )
+    EvaluationGate(found_suite, found.subject, None, gating).finish(found, output, _COMMAND)
 
 
 def _draw(judged: JudgedTrace, path: Path, name: str) -> None:
@@ -91,9 +87,9 @@ def _draw(judged: JudgedTrace, path: Path, name: str) -> None:
 
     folder = make_folder(name, "a folder to write to", command=_COMMAND, option="--figures")
     print(figure.save_file(judged.run, path.name, folder), file=sys.stderr)
-    for one in judged.report.results:
-        if is_bad(one.verdict.result) and one.run is not None:
-            print(figure.save(one.run, CASES[one.case], one.verdict.result, one.control, folder), file=sys.stderr)
+    for case, one in judged.verdicts.items():
+        if is_bad(one.result) and one.run is not None:
+            print(figure.save(one.run, CASES[case], one.result, judged.control, folder), file=sys.stderr)
 
 
 def parse_rate(text: str, command: str) -> int:

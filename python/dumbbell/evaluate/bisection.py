@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dumbbell.errors import InputError
-from dumbbell.evaluate.comparison import CellChange, EvaluationComparison, compare_reports
+from dumbbell.evaluate.comparison import CellChange, EvaluationComparison, Report, compare_reports
 from dumbbell.evaluate.grade import CANNOT_TELL
-from dumbbell.evaluate.history import Report
 from dumbbell.results.tables import align_table
 from dumbbell.stacks.commits import BisectionEnd, Commit, CommitVerdict, TreeClone
 

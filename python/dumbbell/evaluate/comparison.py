@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from dumbbell.evaluate.grade import MUCH, NOT_APPLICABLE, is_bad, rank
+from dumbbell.errors import Unreadable, WrongValue, quote_value
+from dumbbell.evaluate.grade import GRADES, MUCH, NOT_APPLICABLE, is_bad, rank
 from dumbbell.evaluate.plan import format_labels
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.student import compute_t_quantile
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured
+from dumbbell.writing import get_reason
 
 _NORMAL = 1.959964  # standard deviations on either side that hold the share `LEVEL` of a normal distribution
 Figures = tuple[float, float, float]
 """A value and its interval."""
+Report = Mapping[str, Any]
+"""An evaluation as `--format json` has it."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +81,38 @@ class EvaluationComparison:
         return f"Against {self.other}: {len(self.regressions)} worse, {better} better, {same} the same{new}."
 
 
-def collect_cells(report: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the cells of a report, as `--format json` has it, by criterion and place."""
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises InputError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Unreadable(get_reason(error), "a file that can be read", file=path) from None
+    except UnicodeDecodeError:
+        raise Unreadable("this is not text", "a text file", file=path) from None
+
+
+def read_report(path: Path, suite: str = "") -> Report:
+    """Return a report that `--format json` wrote, of a suite if one is named. Raises InputError."""
+    try:
+        report: Report = json.loads(read_text(path))
+        if suite and report["suite"] != suite:
+            raise WrongValue(quote_value(report["suite"]), f"a report of suite {suite}", file=path, key="suite")
+        unknown = {cell["grade"] for cell in collect_cells(report).values()} - GRADES.keys()
+        compare_reports(report, report, str(report["name"]))
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        allowed = "what dumbbell evaluate --format json writes"
+        raise Unreadable("this is not a report", allowed, file=path) from None
+    if unknown:
+        raise WrongValue(quote_value(min(unknown)), list(GRADES), file=path, key="grade")
+    return report
+
+
+def collect_cells(report: Report) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the cells of a report by criterion and place."""
     return {(one["id"], cell["where"]): cell for one in report["criteria"] for cell in one["cells"]}
 
 
-def compare_reports(found: Mapping[str, Any], other: Mapping[str, Any], name: str) -> EvaluationComparison:
+def compare_reports(found: Report, other: Report, name: str) -> EvaluationComparison:
     """Return what changed from another report of the same suite, which has the name `name`."""
     before_cells = collect_cells(other)
     changes, new = [], 0

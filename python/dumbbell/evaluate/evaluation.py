@@ -17,7 +17,7 @@ from dumbbell.engines.base import Engine
 from dumbbell.engines.progress import ProgressTold
 from dumbbell.errors import Nothing
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict
+from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm, HarmRuns, find_worst_harm
 from dumbbell.evaluate.measures import measure_runs
@@ -236,10 +236,8 @@ def _break_cells(one: Verdict, broken: Mapping[ScenePlace, tuple[str, str]]) -> 
     """Return a verdict in which the cells of runs that failed say so: worse than any measure of the others."""
     cells = dict(one.cells)
     for place in cells.keys() & broken.keys():
-        grade, reason = broken[place]
-        verdict = CaseVerdict(grade, reason)
-        result = CaseResult(one.criterion.id, "", place, verdict)
-        cells[place] = replace(cells[place], grade=grade, sure=True, judged=result)
+        verdict = CaseVerdict(*broken[place])
+        cells[place] = replace(cells[place], grade=verdict.result, sure=True, judged=verdict)
     return replace(one, cells=cells)
 
 

@@ -10,22 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Unreadable, WrongValue, quote_value
 from dumbbell.evaluate.comparison import (
     CellChange,
     EvaluationComparison,
     Figures,
+    Report,
     compare_reports,
     read_figures,
+    read_report,
 )
-from dumbbell.evaluate.gate import read_text
-from dumbbell.evaluate.grade import GRADES
 from dumbbell.evaluate.plan import format_labels
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count
-
-Report = Mapping[str, Any]
-"""A report as `--format json` has it."""
 
 
 @dataclass(frozen=True)
@@ -104,19 +100,10 @@ class EvaluationHistory:
         return "\n".join([*sentences, *(f"{one.name}: {one.lacks}" for one in self.entries if one.lacks)])
 
 
-def read_report(path: Path) -> HistoryEntry:
+def read_entry(path: Path) -> HistoryEntry:
     """Return a report that `--format json` wrote as an entry. Raises InputError."""
-    try:
-        report = json.loads(read_text(path))
-        entry = HistoryEntry(path.stem, str(report["name"]), report)
-        unknown = {cell["grade"] for one in report["criteria"] for cell in one["cells"]} - GRADES.keys()
-        compare_reports(report, report, path.stem)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        allowed = "what dumbbell evaluate --format json writes"
-        raise Unreadable("this is not a report", allowed, file=path) from None
-    if unknown:
-        raise WrongValue(quote_value(min(unknown)), list(GRADES), file=path, key="grade")
-    return entry
+    report = read_report(path)
+    return HistoryEntry(path.stem, str(report["name"]), report)
 
 
 def format_history(history: EvaluationHistory, *, markdown: bool = False) -> str:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.case_verdict import SIGNS, CaseVerdict
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.plan import ScenePlace, format_where
 
-_SIGNS: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _MOST = 3  # reasons of a criterion
 
@@ -25,7 +24,7 @@ def format_judgements(found: Evaluation) -> str:
 
 
 def _describe_judgement(found: Evaluation, one: Verdict) -> str:
-    judged = {place: cell.judged.verdict for place, cell in one.cells.items() if cell.judged is not None}
+    judged = {place: cell.judged for place, cell in one.cells.items() if cell.judged is not None}
     if not judged:
         return ""
     title = f"- {', '.join(one.criterion.answers)} {one.criterion.id}"
@@ -33,7 +32,7 @@ def _describe_judgement(found: Evaluation, one: Verdict) -> str:
         [verdict] = judged.values()
         lines = [f"{title}: {one.grade}{f': {verdict.reason}' if verdict.reason and not verdict.checks else ''}"]
         for check in verdict.checks:
-            sign = "c" if check.held is False and check.constant else _SIGNS[check.held]
+            sign = "c" if check.held is False and check.constant else SIGNS[check.held]
             lines.append(f"  {sign} {check.what}: {check.found}")
         return "\n".join([*lines, *([f"  log {', '.join(verdict.log)}"] if verdict.log else [])])
     shown = [grade for grade in reversed(grades.ORDER) if grade not in (grades.PASSES, grades.NO_WORSE)]
@@ -64,7 +63,7 @@ def convert_judgement(cell: CellGrade) -> dict[str, Any]:
     """Return what a judge says of a cell as JSON has it; `held` is null where nobody can tell."""
     if cell.judged is None:
         return {"reason": "", "checks": []}
-    verdict = cell.judged.verdict
+    verdict = cell.judged
     checks = [
         {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
         | ({"needs": list(one.needs)} if one.needs else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,8 +96,9 @@ def judge_subject(
     cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
     keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
     say = progress if progress is not None else _ignore_progress
+    began = time.monotonic()
     found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=say)
-    by_key = {(one.case, one.place): one for one in found.results}
+    by_key = {(one.case, one.place): one.verdict for one in found}
     plan, verdicts = Plan(), []
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
@@ -105,7 +107,9 @@ def judge_subject(
         verdicts.append(_make_verdict(plan, criterion, results, commands))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
     return Evaluation(
-        suite, subject, tuple(verdicts), plan, len(found.results), (), found.seconds, quick=choice.quick, notes=notes
+        *(suite, subject, tuple(verdicts), plan, len(found), (), time.monotonic() - began),
+        quick=choice.quick,
+        notes=notes,
     )
 
 
@@ -120,15 +124,13 @@ def judge_trace(
     criteria = [one for one in suite.criteria if one.judge]
     keys = [_find_case(suite, one) for one in criteria]
     found = judge.judge_file(path, replace(description, cases=keys if chosen else None))
-    by_key = {one.case: one for one in found.report.results}
     point = found.run.setup.point
     plan, verdicts = Plan(), []
     for criterion in criteria:
         key = name_case(criterion.judge)
         why = CaseVerdict(NOT_APPLICABLE, found.not_judged.get(key, ""))
-        result = by_key[key] if key in by_key else grid.BbrResult(key, found.control, point, why)
         command = [*words, "--only", criterion.id]
-        verdicts.append(_make_verdict(plan, criterion, {point: result}, {point: command}))
+        verdicts.append(_make_verdict(plan, criterion, {point: found.verdicts.get(key, why)}, {point: command}))
     subject = Candidate(found.control, str(path))
     notes = tuple(f"{path}: {one}" for one in found.notes)
     return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found
@@ -137,16 +139,16 @@ def judge_trace(
 def _make_verdict(
     plan: Plan,
     criterion: Criterion,
-    results: Mapping[PathPoint, grid.BbrResult],
+    judged: Mapping[PathPoint, CaseVerdict],
     commands: Mapping[PathPoint, Sequence[str]],
 ) -> Verdict:
-    """Return the verdict of a criterion by results at points, which become places of the plan."""
+    """Return the verdict of a criterion by those of its judge at points, which become places of the plan."""
     cells = {}
-    for point, result in results.items():
+    for point, verdict in judged.items():
         place = ScenePlace(criterion.id, (point.rate, round(point.rtt * _NS)))
         plan.labels[place] = {"rate": units.show("rate", point.rate), "rtt": _show_rtt(point)}
         plan.commands[place] = shlex.join(commands[point])
-        cells[place] = make_judged_cell(result)
+        cells[place] = make_judged_cell(verdict)
     return Verdict(criterion, cells)
 
 

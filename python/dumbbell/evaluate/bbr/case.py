@@ -14,6 +14,8 @@ from dumbbell.evaluate.bbr.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, 
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.judge_keys import TraceNeeds
+from dumbbell.evaluate.suite_file import Criterion
 
 # what the results mean, best first
 MEANING = {
@@ -151,28 +153,21 @@ class CaseProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class BbrCase(CaseProgram):
-    """One case of the draft: how to set it up, how a trace is judged, and its texts in the suite.
+    """One case of the draft: how to set it up, how a trace is judged, its criterion in the suite, and its heading."""
 
-    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what to know
-    of the case in the draft.
-
-    For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
-    of it by name, `optional` what else it may be told. `columns` is what the trace needs in addition to states, `flags`
-    what is compared if it has it. `real` says how to give a real stack these conditions.
-    """
-
-    number: str
     key: str
+    criterion: Criterion
     heading: str
-    expects: str
-    setup: str
-    real: str
-    columns: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    times: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    note: str = ""
+
+    @property
+    def number(self) -> str:
+        """The number of the heading in the appendix of the draft."""
+        return self.criterion.answers[0]
+
+    @property
+    def needs(self) -> TraceNeeds:
+        """The fields that the trace of another implementation must have."""
+        return self.criterion.needs
 
     def judge_run(self, run: CaseRun) -> CaseVerdict:
         """Judge a run."""
@@ -193,7 +188,9 @@ class BbrCase(CaseProgram):
         found = checks.make_verdict()
         if found.result != CANNOT_TELL:
             return found
-        return replace(found, log=_name_fields(name for name in ("state", *self.columns) if trace.is_without(name)))
+        return replace(
+            found, log=_name_fields(name for name in ("state", *self.needs.columns) if trace.is_without(name))
+        )
 
 
 def find_phase(

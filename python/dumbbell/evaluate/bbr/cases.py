@@ -14,12 +14,8 @@ SUITE = load_suite(str(SUITES / "bbr"))
 
 
 def _make_case(one: Criterion) -> BbrCase:
-    [number] = one.answers
     key = name_case(one.judge)
-    texts = vars(one.needs) | vars(_PROGRAMS[key])
-    return BbrCase(
-        number=number, key=key, heading=SUITE.paragraphs[number].title, expects=one.says, note=one.note, **texts
-    )
+    return BbrCase(key=key, criterion=one, heading=SUITE.paragraphs[one.answers[0]].title, **vars(_PROGRAMS[key]))
 
 
 def name_case(judge: str) -> str:
