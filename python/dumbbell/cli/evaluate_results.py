@@ -16,7 +16,7 @@ from dumbbell.cli.status import FAILED
 from dumbbell.errors import Missing
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.statement_page import Judged
+    from dumbbell.evaluate.statement_report import Judged
 
 _WHY = "statements are judged on whole runs"
 _NOTHING_JUDGED = 3
@@ -85,7 +85,7 @@ def judge_results(
 
 
 def _write_page(name: str, judged: Judged, notes: Sequence[str]) -> None:
-    from dumbbell.evaluate.statement_page import make_statement_page
+    from dumbbell.evaluate.statement_report import make_statement_page
 
     output = name.removesuffix(".html")
     text = make_statement_page(judged, format_command_line(), list(dict.fromkeys(notes)))

@@ -173,12 +173,12 @@ def find_direction(before: Figures, now: Figures, *, is_less_better: bool) -> in
     return 1 if (difference > 0) == is_less_better else -1
 
 
-def format_figure(value: float, low: float, high: float) -> str:
-    """Return a value with its interval."""
+def format_figure(value: float, low: float, high: float, *, digits: int = 3, none: str = "no data") -> str:
+    """Return a value with its interval, or `none` if it is NaN."""
     if math.isnan(value):
-        return "no data"
-    texts = format_measured(low), format_measured(high)
-    return format_measured(value) + (f" ({texts[0]} to {texts[1]})" if texts[0] != texts[1] else "")
+        return none
+    texts = format_measured(low, digits), format_measured(high, digits)
+    return format_measured(value, digits) + (f" ({texts[0]} to {texts[1]})" if texts[0] != texts[1] else "")
 
 
 def format_comparison(found: EvaluationComparison, subject: str) -> str:

@@ -80,6 +80,11 @@ class Evaluation:
     harm: HarmByPlace = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether judges gave all grades, and nothing was measured."""
+        return all(one.criterion.judge for one in self.verdicts)
+
     def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
         return format_labels(self.plan.labels[place])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from markupsafe import Markup, escape
 
-from dumbbell.evaluate.comparison import Figures, format_figure
+from dumbbell.evaluate.comparison import format_figure
 from dumbbell.evaluate.grade import GRADES, MUCH
 from dumbbell.evaluate.history import CellHistory, EvaluationHistory, list_changes
 from dumbbell.evaluate.verdict_maps import name_grade
@@ -19,46 +17,18 @@ _STEP, _HEIGHT, _MARGIN = 22, 44, 8  # of a drawing: between two versions, its h
 
 def make_history_page(history: EvaluationHistory, command: str) -> str:
     """Return a page that stands alone; `command` is the line that was typed."""
-    changed = {(one.criterion, one.place) for _, one in list_changes(history)}
+    changes = list_changes(history)
     used = {cell["grade"] for entry in history.entries for one in entry.criteria.values() for cell in one["cells"]}
     return load_page("history.html").render(
         title=history.title,
-        sentences=history.describe().split("\n"),
+        history=history,
         command=command,
-        entries=history.entries,
-        criteria=[_show_criterion(history, one, changed) for one in history.criteria],
-        changes=list_changes(history),
-        grades=[(grade, name_grade(grade), meaning) for grade, meaning in GRADES.items() if grade in used],
+        changes=changes,
+        changed={(one.criterion, one.place): one.criterion for _, one in changes},
+        grades=[(grade, meaning) for grade, meaning in GRADES.items() if grade in used],
+        draw_cell=draw_cell_history,
+        format_figure=format_figure,
     )
-
-
-def _show_criterion(
-    history: EvaluationHistory, criterion: Mapping[str, Any], changed: set[tuple[str, str]]
-) -> dict[str, Any]:
-    name = criterion["id"]
-    grades = [entry.criteria.get(name, {}).get("grade", "") for entry in history.entries]
-    cells = history.list_cells(name)
-    return {
-        "id": name,
-        "says": criterion["says"],
-        "grades": [(grade, name_grade(grade)) for grade in grades],
-        "is_changed": any(criterion == name for criterion, _ in changed),
-        "cells": [
-            {
-                "place": one.place or "the only cell",
-                "is_changed": (name, one.place) in changed,
-                "drawing": draw_cell_history(history, one),
-                "figures": [
-                    ("", "") if cell is None else (_format_figures(cell[1]), name_grade(cell[0])) for cell in one.cells
-                ],
-            }
-            for one in cells
-        ],
-    }
-
-
-def _format_figures(figures: Figures) -> str:
-    return "-" if math.isnan(figures[0]) else format_figure(*figures)
 
 
 def draw_cell_history(history: EvaluationHistory, one: CellHistory) -> Markup:

@@ -54,6 +54,14 @@ class StatementCell:
     grade: str
     sure: bool = True
 
+    @property
+    def says(self) -> str:
+        """Whether it meets the bar, in words."""
+        if self.grade == NO_DATA:
+            return self.grade
+        met = "meets the bar" if self.grade == HOLDS else "does not meet it"
+        return met if self.sure else f"{met}, within the error"
+
 
 @dataclass(frozen=True)
 class StatementVerdict:
