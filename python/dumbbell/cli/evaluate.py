@@ -71,7 +71,7 @@ class OtherOptions:
 
     def replace_bars(self, suite: EvaluationSuite) -> EvaluationSuite:
         """Return the suite with the bars of the file, if there is one. Raises InputError."""
-        from dumbbell.evaluate.other_bars import replace_bars
+        from dumbbell.evaluate.suite_file import replace_bars
 
         return suite if self.bars is None else replace_bars(suite, Path(self.bars))
 

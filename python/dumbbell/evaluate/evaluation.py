@@ -128,7 +128,7 @@ class _Measured:
 
     def judge_criteria(self, subject: str) -> tuple[Verdict, ...]:
         """Return the verdicts of all criteria."""
-        words = {name: word.value for name, word in self.suite.words.items()}
+        words = self.suite.numbers
         found = []
         for criterion in self.suite.criteria:
             measure = self.suite.measures[criterion.measure]

@@ -87,8 +87,8 @@ def judge_subject(
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Let the judges of a suite judge a congestion control on its paths. Raises InputError."""
-    rates, rtts = suite.grid.select(quick=choice.quick)
-    points, left_out = grid.make_grid(choice.rates or rates, [rtt / _NS for rtt in (choice.rtts or rtts)])
+    paths = (suite.grid.quick if choice.quick else None) or suite.grid
+    points, left_out = grid.make_grid(choice.rates or paths.rates, [rtt / _NS for rtt in (choice.rtts or paths.rtts)])
     if not points:
         point, reason = next(iter(left_out.items()))
         held = f"{point}: {reason}"

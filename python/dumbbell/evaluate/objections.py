@@ -148,7 +148,6 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:
     """Return how many cells have bars with the yardstick `first`, and the criteria of those that `other` changes."""
-    words = {name: word.value for name, word in found.suite.words.items()}
     cells, changed = 0, []
     for one in found.verdicts:
         bars = [bar for bar in (one.criterion.passes, one.criterion.level) if bar is not None]
@@ -158,7 +157,7 @@ def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list
             if math.isnan(cell.value) or not {first, other} <= cell.others.keys():
                 continue
             cells += 1
-            names = {**words, **cell.others}
+            names = {**found.suite.numbers, **cell.others}
             sides = [
                 any(bar.is_met(cell.value, names | {first: cell.others[who]}) for bar in bars) for who in (first, other)
             ]

@@ -14,8 +14,7 @@ from dumbbell.evaluate.bbr.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, 
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
-from dumbbell.evaluate.judge_keys import TraceNeeds
-from dumbbell.evaluate.suite_file import Criterion
+from dumbbell.evaluate.suite_file import Criterion, TraceNeeds
 
 # what the results mean, best first
 MEANING = {
