@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.measures import Values
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
 
@@ -44,8 +45,6 @@ ENDED = (CLOSED, CRASHED, HUNG)
 _HANGS = "the plugin hangs"  # what the process of a run says of one
 MUCH = 0.05  # of a figure: less is no change, whatever its interval
 _DRAWS = 400  # resamples of the seeds of a cell
-Values = Mapping[int, npt.NDArray[np.float64]]
-"""Measured values of the run of each seed."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def draw_cell_history(history: EvaluationHistory, one: CellHistory) -> Markup:
     points = [(_MARGIN + _STEP * n, find_y(figures[0])) for n, _, figures in drawn]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     parts = [
-        f'<svg class="heat" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" role="img">',
+        f'<svg class="trends" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" role="img">',
         f'<polyline class="trend" points="{line}"/>',
     ]
     for (x, y), (n, grade, figures) in zip(points, drawn, strict=True):

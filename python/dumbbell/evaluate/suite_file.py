@@ -290,7 +290,7 @@ def replace_bars(suite: EvaluationSuite, path: Path) -> EvaluationSuite:
                     raise UnknownName(key, among=list(known), key=key, what="criterion")
                 one = check_keys(key, value, (*_BARS, "origin"), ("origin",))
                 origin = check_kind(f"{key}.origin", one["origin"], str, "text")
-                bars = {name: None for name in _BARS if name in one}
+                bars: dict[str, Any] = dict.fromkeys(name for name in _BARS if name in one)
                 bars |= _read_bars(key, {name: bar for name, bar in one.items() if bar is not False}, names)
                 known[key] = replace(known[key], origin=f"{path.name}: {origin}", **bars)
                 _require_bar(key, known[key])
@@ -377,7 +377,7 @@ class SuiteReader:
     def _read_texts(self, key: str, value: Any) -> tuple[str, ...]:
         return tuple(self._read_text(f"{key}[{n}]", one) for n, one in enumerate(check_kind(key, value, list, "texts")))
 
-    def _read_all(self, key: str, table: Mapping[str, Any], *names: str) -> dict[str, str]:
+    def _read_all(self, key: str, table: Mapping[str, Any], *names: str) -> dict[str, Any]:
         """Return texts of a table by their keys, empty ones for those that are not there."""
         dot = f"{key}." if key else ""
         return {name: self._read_text(f"{dot}{name}", table.get(name, "")) for name in names}
@@ -487,5 +487,6 @@ class SuiteReader:
 
     def _read_needs(self, key: str, value: Any) -> TraceNeeds:
         table = check_keys(key, value, [one.name for one in fields(TraceNeeds)])
-        lists = {name: self._read_texts(f"{key}.{name}", one) for name, one in table.items() if name not in _SENTENCES}
-        return TraceNeeds(**self._read_all(key, table, *_SENTENCES), **lists)
+        found = self._read_all(key, table, *_SENTENCES)
+        found |= {name: self._read_texts(f"{key}.{name}", one) for name, one in table.items() if name not in found}
+        return TraceNeeds(**found)

@@ -17,7 +17,7 @@ from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.judged_report import convert_judgement, format_judgements
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
-from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
+from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
@@ -275,7 +275,7 @@ def load_page(name: str) -> Template:
     """Return the template of a page, in the frame and with the style sheet of all."""
     loader = FileSystemLoader(Path(__file__).parent)
     pages = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    pages.filters["kind"] = name_grade
+    pages.filters |= {"kind": name_grade, "measured": format_measured}
     return pages.get_template(name)
 
 
@@ -291,7 +291,7 @@ def make_page(found: Evaluation, command: str, compared: EvaluationComparison | 
         summary=summarise(found),
         command=command,
         rows=explain_rows(found),
-        maps=[(one, drawn) for one in found.verdicts if (drawn := draw_verdict_map(found, one)) is not None],
+        maps=[(one, made) for one in found.verdicts if (made := make_verdict_map(found, one)) is not None],
         grades=_list_grades(found),
         objections=list_objections(found),
         compared=compared,
