@@ -14,7 +14,8 @@ from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.evaluate.bbr import figure, grid, qlog_trace
 from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.lab import FRAME, PAYLOAD, CaseLab, CaseRun, PathPoint, Setup
+from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, PathPoint, Setup
 from dumbbell.evaluate.bbr.shown import LONG
 from dumbbell.evaluate.bbr.trace import Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict

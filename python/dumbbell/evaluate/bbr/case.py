@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dumbbell.evaluate.bbr import fields
-from dumbbell.evaluate.bbr.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, Setup
+from dumbbell.evaluate.bbr.fields import PAYLOAD
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
@@ -51,18 +52,14 @@ class Checks:
         Nobody can tell without the columns that it `needs`, nor if a number in `found` is not known. Without those of
         `unless` nobody can tell that it failed.
         """
+        told: bool | None = bool(held)
         lacking = self._find_lacking(needs if held else (*needs, *unless))
         if lacking:
-            self.all.append(
-                Expectation(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, _name_fields(lacking))
-            )
-            return False
-        if _NOT_KNOWN.search(found):
-            known = _NOT_KNOWN.sub("not known", found)
-            self.all.append(Expectation(what, None, known, constant, _name_fields(self._find_lacking(unless))))
-            return False
-        self.all.append(Expectation(what, bool(held), found, constant))
-        return bool(held)
+            told, found = None, f"needs {fields.list_columns_to_log(lacking)}"
+        elif _NOT_KNOWN.search(found):
+            told, found, lacking = None, _NOT_KNOWN.sub("not known", found), self._find_lacking(unless)
+        self.all.append(Expectation(what, told, found, constant, () if told is not None else _name_fields(lacking)))
+        return told is True
 
     def expect_constant(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
         """Note that a constant of the draft, found in a row of a column, is as expected, within a share of it."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.lab import FRAME, CaseLab, NotApplicable, PathPoint, PluginFailed, parse_control
+from dumbbell.evaluate.bbr.fields import FRAME
+from dumbbell.evaluate.bbr.lab import CaseLab, NotApplicable, PathPoint, PluginFailed, parse_control
 from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.grade import NOT_APPLICABLE, is_bad, name_failed_run
 from dumbbell.experiment import plugins

@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.evaluate.bbr.trace import MODEL, MODEL_COUNTS, Trace
+from dumbbell.evaluate.bbr.fields import BY_COLUMN, FRAME, PAYLOAD
+from dumbbell.evaluate.bbr.trace import Trace
 from dumbbell.experiment import plugins, schema, units
 from dumbbell.experiment.plugins import known, process
 
-FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
 MOST_PACKETS = 8e6  # of a run
 MOST_ROWS = 12_000  # of a trace, but for changes of state
 _ROWS_IN_ROUND = 40
@@ -240,9 +240,7 @@ def run_traced(config: dict[str, Any]) -> Trace:
 
 def _is_untold(name: str, column: np.ndarray[Any, Any]) -> bool:
     """Whether a plugin tells nothing in a column of its model: there is no value in it, or none but 0."""
-    if name in MODEL_COUNTS:
-        return not column.any()
-    return name in MODEL and not np.isfinite(column).any()
+    return name in BY_COLUMN and BY_COLUMN[name].is_of_model and not column[np.isfinite(column)].any()
 
 
 def _make_array(values: pl.Series) -> np.ndarray[Any, Any]:

@@ -16,7 +16,8 @@ from dumbbell.evaluate.bbr.case import (
     find_next_phase,
     find_phase,
 )
-from dumbbell.evaluate.bbr.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.evaluate.bbr.probing import MIN_PIPE_CWND, estimate_cycle
 from dumbbell.evaluate.bbr.shown import check_small_path, probe_rtt_after, require_state
 from dumbbell.evaluate.bbr.startup import (
