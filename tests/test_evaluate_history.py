@@ -9,8 +9,13 @@ import pytest
 
 from conftest import Command
 from dumbbell.errors import InputError
-from dumbbell.evaluate.history import EvaluationHistory, HistoryEntry, format_history
-from dumbbell.evaluate.history_page import draw_cell_history, make_history_page
+from dumbbell.evaluate.history import (
+    EvaluationHistory,
+    HistoryEntry,
+    draw_cell_history,
+    format_history,
+    make_history_page,
+)
 from dumbbell.stacks.commits import Commit, CommitVerdict, TreeClone
 from window_stack import CRATE, FAULTS, SOURCE, require_compiler
 

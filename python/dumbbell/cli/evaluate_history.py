@@ -82,7 +82,6 @@ def judge_history(
     Exit status: 0 the last one is not worse than the one before it, 1 it is, or it cannot be built, 2 bad input.
     """
     from dumbbell.evaluate import history as histories
-    from dumbbell.evaluate.history_page import make_history_page
 
     if all(name.endswith(".json") for name in names):
         if versions or suite != "stack" or (tree, options, replace(run, output="")) != _NO_STACK:
@@ -99,7 +98,7 @@ def judge_history(
             lacks or quote_value(names[0]), "two versions or reports, one that is judged", command=_HISTORY
         )
     found = histories.EvaluationHistory(title, tuple(entries))
-    write_page(run.output, make_history_page(found, format_command_line()), _HISTORY)
+    write_page(run.output, histories.make_history_page(found, format_command_line()), _HISTORY)
     text = histories.to_json(found) if form == "json" else histories.format_history(found, markdown=form == "markdown")
     print(text)
     print(f"The page: {run.output}.html", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from dumbbell.words import format_count, format_measured
 from dumbbell.writing import get_reason
 
 _NORMAL = 1.959964  # standard deviations on either side that hold the share `LEVEL` of a normal distribution
+REPEAT = "To repeat what got worse:"
 Figures = tuple[float, float, float]
 """A value and its interval."""
 Report = Mapping[str, Any]
@@ -48,6 +49,11 @@ class CellChange:
             return 1
         improved = is_bad(before) and rank(now) < rank(before) and now != NOT_APPLICABLE
         return -1 if self.figure < 0 or improved else 0
+
+    @property
+    def row(self) -> list[str]:
+        """Its row in tables of changes."""
+        return [self.criterion, self.place or "the only one", self.word, *self.grades, *self.figures]
 
     @property
     def word(self) -> str:
@@ -186,8 +192,12 @@ def format_comparison(found: EvaluationComparison, subject: str) -> str:
     if not (changed := found.list_changed()):
         return found.describe()
     header = ["criterion", "cell", "change", f"grade of {found.other}", f"of {subject}", found.other, subject]
-    rows = [[one.criterion, one.place or "the only one", one.word, *one.grades, *one.figures] for one in changed]
-    table = align_table(header, rows, words=tuple(range(5)))
-    commands = [f"{one.criterion}: {one.command}" for one in found.regressions]
-    parts = [found.describe(), table, "\n".join(["To repeat what got worse:", *commands]) if commands else ""]
-    return "\n\n".join(filter(None, parts))
+    table = align_table(header, [one.row for one in changed], words=tuple(range(5)))
+    commands = format_commands(REPEAT, [(one.criterion, one.command) for one in found.regressions])
+    return "\n\n".join(filter(None, [found.describe(), table, commands]))
+
+
+def format_commands(title: str, commands: Iterable[tuple[str, str]], *, markdown: bool = False) -> str:
+    """Return commands below a title, each with the name of what it repeats; nothing if there are none."""
+    lines = [f"- {name}: `{command}`" if markdown else f"{name}: {command}" for name, command in commands]
+    return "\n".join([title, *([""] if markdown else []), *lines]) if lines else ""

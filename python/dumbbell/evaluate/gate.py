@@ -306,55 +306,37 @@ def _find_other_broken(verdict: CaseVerdict, before: Sequence[dict[str, Any]]) -
 def format_junit(gate: Gate) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
-    suite, subject = gate.found.suite.name, gate.found.subject.name
-    tests = []
+    name, subject = gate.found.suite.name, gate.found.subject.name
+    cells = ElementTree.SubElement(outer, "testsuite", name=f"{name} {subject}")
     for one in gate.cells:
+        test = _add_junit_test(cells, f"{name}.{subject}", " ".join(filter(None, one.key)), one.verdict.seconds)
         tag, message = _find_outcome(one, gate)
-        kind, text = one.verdict.result.replace(" ", "-"), "\n".join(one.verdict.list_checks())
-        name = f"{one.criterion.id} {one.where}".strip()
-        tests.append(_JunitTest(name, tag, message, kind, text, f"{one.verdict.seconds:.3f}"))
-    if tests:
-        _add_junit_suite(outer, f"{suite} {subject}", f"{suite}.{subject}", tests, f"{gate.found.seconds:.3f}")
-    for name, short, kind, lines in (
+        if tag:
+            child = ElementTree.SubElement(test, tag, message=message)
+            if tag != "skipped":
+                child.set("type", one.verdict.result.replace(" ", "-"))
+                child.text = "\n".join(one.verdict.list_checks())
+    for title, short, kind, lines in (
         ("expected failures", "known", "passed", gate.failures),
         ("figures", "figure", "worse", gate.figures),
     ):
-        tests = [_JunitTest(f"{short} {number}", "failure", line, kind) for number, line in enumerate(lines, 1)]
-        if tests:
-            _add_junit_suite(outer, name, f"{suite}.{short}", tests)
+        suite = ElementTree.SubElement(outer, "testsuite", name=title) if lines else outer
+        for number, line in enumerate(lines, 1):
+            test = _add_junit_test(suite, f"{name}.{short}", f"{short} {number}")
+            ElementTree.SubElement(test, "failure", message=line, type=kind)
+    for suite in outer:
+        for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
+        suite.attrib |= {"tests": str(len(suite)), "time": f"{gate.found.seconds if suite is cells else 0:.3f}"}
+    for element in outer.iter():
+        element.attrib = {key: _NOT_IN_XML.sub("?", value) for key, value in element.attrib.items()}
+        element.text = None if element.text is None else _NOT_IN_XML.sub("?", element.text)
     ElementTree.indent(outer)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(outer, encoding="unicode") + "\n"
 
 
-@dataclass(frozen=True)
-class _JunitTest:
-    """A test with its outcome: the element in it, if any, its message, and for a failure its type and its text."""
-
-    name: str
-    tag: str
-    message: str
-    kind: str
-    text: str | None = None
-    time: str = "0"
-
-
-def _add_junit_suite(
-    outer: ElementTree.Element, name: str, group: str, tests: Sequence[_JunitTest], time: str = "0"
-) -> None:
-    # elements and what counts them
-    counts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-    numbers = {count: str(sum(one.tag == tag for one in tests)) for count, tag in counts.items()}
-    suite = ElementTree.SubElement(
-        outer, "testsuite", {"name": _escape_xml(name), **numbers, "tests": str(len(tests)), "time": time}
-    )
-    for one in tests:
-        attributes = {"classname": _escape_xml(group), "name": _escape_xml(one.name), "time": one.time}
-        test = ElementTree.SubElement(suite, "testcase", attributes)
-        if one.tag:
-            child = ElementTree.SubElement(test, one.tag, message=_escape_xml(one.message))
-            if one.tag != "skipped":
-                child.set("type", one.kind)
-                child.text = None if one.text is None else _escape_xml(one.text)
+def _add_junit_test(suite: ElementTree.Element, group: str, name: str, seconds: float = 0.0) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=group, name=name, time=f"{seconds:.3f}")
 
 
 def _find_outcome(one: GatedCell, gate: Gate) -> tuple[str, str]:
@@ -366,10 +348,6 @@ def _find_outcome(one: GatedCell, gate: Gate) -> tuple[str, str]:
     if one.key in gate.expected:
         return "skipped", f"expected: {grade}: {reason}"
     return ("skipped", f"{grade}: {reason}") if grade in (CANNOT_TELL, NOT_APPLICABLE) else ("", "")
-
-
-def _escape_xml(text: str) -> str:
-    return _NOT_IN_XML.sub("?", text)
 
 
 # --github

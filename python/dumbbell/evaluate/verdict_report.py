@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,19 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, Template
 
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.comparison import EvaluationComparison, format_figure
+from dumbbell.evaluate.case_verdict import SIGNS, CaseVerdict
+from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm
-from dumbbell.evaluate.judged_report import convert_judgement, format_judgements
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
 from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_MOST_REASONS = 3  # of a criterion
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
 
 
@@ -40,9 +46,7 @@ def describe_setup(found: Evaluation) -> str:
 
 def summarise(found: Evaluation) -> str:
     """Return one sentence with the number of criteria of each grade."""
-    counts: dict[str, int] = {}
-    for one in sorted(found.verdicts, key=lambda verdict: grades.rank(verdict.grade)):
-        counts[one.grade] = counts.get(one.grade, 0) + 1
+    counts = Counter(one.grade for one in sorted(found.verdicts, key=lambda verdict: grades.rank(verdict.grade)))
     parts = [f"{number} {grade}" for grade, number in counts.items()]
     return f"Of {format_count(len(found.verdicts), 'criterion', 'criteria')}, by their worst cells: {', '.join(parts)}."
 
@@ -63,7 +67,7 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
         _format_table(found),
         _format_harm(found),
         _format_unanswered(found),
-        format_judgements(found),
+        _format_judgements(found),
         "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
         _format_bars(found),
         _format_objections(found) if markdown else "",
@@ -205,13 +209,63 @@ def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
 
 def _format_commands(found: Evaluation, *, markdown: bool) -> str:
     bad = [one for one in found.verdicts if grades.rank(one.grade) >= grades.rank(grades.CANNOT_TELL)]
-    if not bad:
+    commands = [(one.criterion.id, found.plan.commands[one.worst]) for one in bad]
+    return format_commands("To repeat the worst cells:", commands, markdown=markdown)
+
+
+def _format_judgements(found: Evaluation) -> str:
+    """Return what judges and failed runs say: of one cell all that was looked at, of several the reasons."""
+    parts = [text for one in found.verdicts if (text := _describe_judgement(found, one))]
+    return "\n".join(["What was seen:", *parts]) if parts else ""
+
+
+def _describe_judgement(found: Evaluation, one: Verdict) -> str:
+    judged = {place: cell.judged for place, cell in one.cells.items() if cell.judged is not None}
+    if not judged:
         return ""
+    title = f"- {', '.join(one.criterion.answers)} {one.criterion.id}"
+    if len(one.cells) == 1:
+        [verdict] = judged.values()
+        lines = [f"{title}: {one.grade}{f': {verdict.reason}' if verdict.reason and not verdict.checks else ''}"]
+        for check in verdict.checks:
+            sign = "c" if check.held is False and check.constant else SIGNS[check.held]
+            lines.append(f"  {sign} {check.what}: {check.found}")
+        return "\n".join([*lines, *([f"  log {', '.join(verdict.log)}"] if verdict.log else [])])
+    shown = [grade for grade in reversed(grades.ORDER) if grade not in (grades.PASSES, grades.NO_WORSE)]
+    lines = [
+        f"  {grade}: {line}"
+        for grade in shown
+        for line in _list_reasons(found, {place: of for place, of in judged.items() if of.result == grade})
+    ]
+    return "\n".join([f"{title}:", *lines]) if lines else ""
+
+
+def _list_reasons(found: Evaluation, judged: Mapping[ScenePlace, CaseVerdict]) -> list[str]:
+    """Return why cells have a grade: cells that share a reason in one line, the most frequent reason first."""
+    # figures differ from cell to cell, what was expected does not
+    kinds = {
+        place: "; ".join(check.what for check in one.checks if check.held is not True) or _NUMBER.sub("#", one.reason)
+        for place, one in judged.items()
+    }
     lines = []
-    for one in bad:
-        command = found.plan.commands[one.worst]
-        lines.append(f"- {one.criterion.id}: `{command}`" if markdown else f"{one.criterion.id}: {command}")
-    return "\n".join(["To repeat the worst cells:", *([""] if markdown else []), *lines])
+    for kind, count in Counter(kinds.values()).most_common(_MOST_REASONS):
+        first = next(place for place, of in kinds.items() if of == kind)
+        more = f" (and in {count - 1} more)" if count > 1 else ""
+        lines.append(f"{format_where(found.plan.labels[first])}: {judged[first].reason}{more}")
+    return lines
+
+
+def _convert_judgement(cell: CellGrade) -> dict[str, Any]:
+    """Return what a judge says of a cell as JSON has it; `held` is null where nobody can tell."""
+    if cell.judged is None:
+        return {"reason": "", "checks": []}
+    verdict = cell.judged
+    checks = [
+        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
+        | ({"needs": list(one.needs)} if one.needs else {})
+        for one in verdict.checks
+    ]
+    return {"reason": verdict.reason, "checks": checks} | ({"log": list(verdict.log)} if verdict.log else {})
 
 
 def to_json(found: Evaluation, **others: Any) -> str:
@@ -250,7 +304,7 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
                 "place": found.plan.labels[place],
                 "where": format_where(found.plan.labels[place]),
                 "grade": one.decide_grade(place),
-                **convert_judgement(cell),
+                **_convert_judgement(cell),
                 "value": _make_finite(cell.value),
                 "low": _make_finite(cell.low),
                 "high": _make_finite(cell.high),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.path import PATH
 from dumbbell.evaluate.bbr.probing import PROBING
-from dumbbell.evaluate.bbr.spurious import SPURIOUS
 from dumbbell.evaluate.bbr.startup import STARTUP
 from dumbbell.evaluate.suite_file import SUITES, Criterion, load_suite
 
-_PROGRAMS = STARTUP | PROBING | PATH | SPURIOUS
+_PROGRAMS = STARTUP | PROBING | PATH
 SUITE = load_suite(str(SUITES / "bbr"))
 
 
