@@ -17,7 +17,6 @@ from dumbbell.words import format_count
 from dumbbell.writing import write_text
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
@@ -44,31 +43,35 @@ class EvaluationGate:
         command: str,
         *,
         other: Evaluation | None = None,
-        compared: EvaluationComparison | None = None,
+        compared: str | None = None,
     ) -> None:
         """Print the report, write page and files, and end with the status of the evaluation.
 
-        `output` is the name of the page and of the results, `command` is named by errors, and `compared` is what
-        changed, to show it. With `other` only that counts in which the evaluation is worse than this one.
+        `output` is the name of the page and of the results, and `command` is named by errors. With `other` only that
+        counts in which the evaluation is worse than this one. `compared` is what the earlier report is called where
+        the changes since then are to be shown.
         """
         from dumbbell.evaluate import gate as gates
         from dumbbell.evaluate import verdict_report
-        from dumbbell.evaluate.comparison import format_comparison
+        from dumbbell.evaluate.comparison import compare_reports, format_comparison
 
         options, before = self._options, self._before
         if other is not None:
             before = other.subject.name, json.loads(verdict_report.to_json(other))
         gate = gates.make_gate(found, options.fail, self._expected, before)
-        write_page(output, verdict_report.make_page(found, format_command_line(), compared), command)
+        changes = None
+        if compared is not None and before is not None:
+            changes = compare_reports(json.loads(verdict_report.to_json(found)), before[1], compared)
+        write_page(output, verdict_report.make_page(found, format_command_line(), changes), command)
         others: dict[str, Any] = {}
         lines: list[str] = []
         if self._expected is not None or before is not None:
             others["gate"] = gate.to_json()
-            if compared is not None:
-                others["against"] = [asdict(one) | {"change": one.word} for one in compared.list_changed()]
+            if changes is not None:
+                others["against"] = [asdict(one) | {"change": one.word} for one in changes.list_changed()]
             name = options.known or options.baseline or (other.subject.name if other is not None else "")
             shown = gate.to_lines() or [f"nothing differs from {name}"]
-            lines = ["", *(shown if compared is None else [format_comparison(compared, found.subject.name)])]
+            lines = ["", *(shown if changes is None else [format_comparison(changes, found.subject.name)])]
         if options.form == "json":
             print(verdict_report.to_json(found, **others))
         else:

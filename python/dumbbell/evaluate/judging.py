@@ -95,16 +95,14 @@ def judge_subject(
         raise OutOfRange(held, "a path of fewer segments", command="evaluate cc", option="--rate, --rtt")
     cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
     keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
-    say = progress if progress is not None else _ignore_progress
     began = time.monotonic()
-    found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=say)
+    found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=progress)
     by_key = {(one.case, one.place): one.verdict for one in found}
     plan, verdicts = Plan(), []
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
-        results = {point: by_key[name_case(criterion.judge), point] for point in points}
-        commands = {point: [*words, "--only", criterion.id, *_list_options(point)] for point in points}
-        verdicts.append(_make_verdict(plan, criterion, results, commands))
+        judged = {point: by_key[name_case(criterion.judge), point] for point in points}
+        verdicts.append(_make_verdict(plan, criterion, judged, words))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
     return Evaluation(
         *(suite, subject, tuple(verdicts), plan, len(found), (), time.monotonic() - began),
@@ -129,8 +127,7 @@ def judge_trace(
     for criterion in criteria:
         key = name_case(criterion.judge)
         why = CaseVerdict(NOT_APPLICABLE, found.not_judged.get(key, ""))
-        command = [*words, "--only", criterion.id]
-        verdicts.append(_make_verdict(plan, criterion, {point: found.verdicts.get(key, why)}, {point: command}))
+        verdicts.append(_make_verdict(plan, criterion, {point: found.verdicts.get(key, why)}, words, names_path=False))
     subject = Candidate(found.control, str(path))
     notes = tuple(f"{path}: {one}" for one in found.notes)
     return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found
@@ -140,24 +137,23 @@ def _make_verdict(
     plan: Plan,
     criterion: Criterion,
     judged: Mapping[PathPoint, CaseVerdict],
-    commands: Mapping[PathPoint, Sequence[str]],
+    words: Sequence[str],
+    *,
+    names_path: bool = True,
 ) -> Verdict:
-    """Return the verdict of a criterion by those of its judge at points, which become places of the plan."""
+    """Return the verdict of a criterion by those of its judge at points, which become places of the plan.
+
+    `words` are those of the command that repeats them, which also `names_path` if it runs anything.
+    """
     cells = {}
     for point, verdict in judged.items():
         place = ScenePlace(criterion.id, (point.rate, round(point.rtt * _NS)))
-        plan.labels[place] = {"rate": units.show("rate", point.rate), "rtt": _show_rtt(point)}
-        plan.commands[place] = shlex.join(commands[point])
+        labels = {"rate": units.show("rate", point.rate), "rtt": units.show("time", round(point.rtt * _NS))}
+        options = [word for key, value in labels.items() for word in (f"--{key}", value)] if names_path else []
+        plan.labels[place] = labels
+        plan.commands[place] = shlex.join([*words, "--only", criterion.id, *options])
         cells[place] = make_judged_cell(verdict)
     return Verdict(criterion, cells)
-
-
-def _list_options(point: PathPoint) -> list[str]:
-    return ["--rate", units.show("rate", point.rate), "--rtt", _show_rtt(point)]
-
-
-def _show_rtt(point: PathPoint) -> str:
-    return units.show("time", round(point.rtt * _NS))
 
 
 def _find_case(suite: EvaluationSuite, criterion: Criterion) -> str:
@@ -169,7 +165,3 @@ def _find_case(suite: EvaluationSuite, criterion: Criterion) -> str:
             quote_value(criterion.judge), among=among, file=suite.file, key=f"{criterion.id}.judge", what="judge"
         )
     return key
-
-
-def _ignore_progress(_done: int, _of: int) -> Any:
-    pass

@@ -315,8 +315,8 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
         yield f"The grade of {format_count(open_cells, 'cell')} is open with these seeds."
     for one in found.verdicts:
         if found.suite.name == _RFC_9743 and DEPLOYMENT in one.criterion.answers:
-            names = {place: found.format_place(place) or "the only cell" for place in one.cells}
-            cells = (f"{names[place]} {format_measured(cell.value)}" for place, cell in one.cells.items())
+            places = {place: found.format_place(place) or "the only cell" for place in one.cells}
+            cells = (f"{places[place]} {format_measured(cell.value)}" for place, cell in one.cells.items())
             yield f"{one.criterion.id}, all of it: {'; '.join(cells)}."
 
 

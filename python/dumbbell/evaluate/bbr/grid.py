@@ -94,7 +94,7 @@ def judge_points(
     *,
     jobs: int | None = None,
     keep: bool = False,
-    progress: Callable[[int, int], None] = lambda _done, _of: None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> list[BbrResult]:
     """Judge `cases` of `controls` at `points`; `progress` is called with how many of how many parts are done.
 
@@ -106,10 +106,15 @@ def judge_points(
         key=lambda part: -_estimate_cost(part[2]),
     )
     found: dict[tuple[str, PathPoint], list[BbrResult]] = {}
+
+    def note(name: str, point: PathPoint, results: list[BbrResult]) -> None:
+        found[name, point] = results
+        if progress is not None:
+            progress(len(found), len(parts))
+
     if jobs == 1 or len(parts) == 1:
-        for number, (name, cc, point) in enumerate(parts):
-            found[name, point] = judge_point(name, cc, point, cases, keep=keep)
-            progress(number + 1, len(parts))
+        for name, cc, point in parts:
+            note(name, point, judge_point(name, cc, point, cases, keep=keep))
     else:
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -119,9 +124,8 @@ def judge_points(
                 pool.submit(judge_point, name, cc, point, cases, keep=keep): (name, point) for name, cc, point in parts
             }
             try:
-                for number, future in enumerate(as_completed(begun)):
-                    found[begun[future]] = future.result()
-                    progress(number + 1, len(parts))
+                for future in as_completed(begun):
+                    note(*begun[future], future.result())
             except BaseException:
                 # Ctrl-C, or a part that failed: what has not begun is not run, and nobody waits for what has
                 pool.shutdown(wait=False, cancel_futures=True)
