@@ -140,6 +140,11 @@ class StatementSuite(EvaluationSuite):
     columns: Mapping[str, tuple[Value, ...]]
     """The values of every column of the matrix, in order."""
 
+    def list_columns(self, table: str) -> tuple[str, ...]:
+        """Return the columns of the cells of a table: those that no other table has for itself."""
+        others = {key for one in self.tables.values() for key in one.keys} - {*self.tables[table].keys}
+        return tuple(column for column in self.columns if column not in others)
+
 
 def normalise_value(value: Any) -> Value:
     """Return a value of a column in the form in which values are compared: text, or a number of six digits."""

@@ -175,9 +175,7 @@ def judge_statements(suite: StatementSuite, tables: Mapping[str, pl.DataFrame]) 
 
 
 def _make_index(suite: StatementSuite, name: str, frame: pl.DataFrame) -> _Index:
-    table = suite.tables[name]
-    own = {key for one in suite.tables.values() for key in one.keys}
-    keys = tuple(column for column in suite.columns if column not in own or column in table.keys)
+    table, keys = suite.tables[name], suite.list_columns(name)
     for column in (*keys, "seed", *table.measures):
         if column not in frame.columns:
             where = f"table.{name}.{'measures' if column in table.measures else 'keys'}"
