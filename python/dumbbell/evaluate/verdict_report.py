@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from dumbbell.words import format_count, format_measured, join_words
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _MOST_REASONS = 3  # of a criterion
+_OBJECTIONS = "What a critical reader may object, and what this run answers:"
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
 
 
@@ -68,13 +69,21 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
         _format_harm(found),
         _format_unanswered(found),
         _format_judgements(found),
-        "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
+        _format_list("Notes:", notes),
         _format_bars(found),
-        _format_objections(found) if markdown else "",
+        _format_list(_OBJECTIONS, (f"*{one.title}* {one.answer}" for one in list_objections(found)))
+        if markdown
+        else "",
         _format_commands(found, markdown=markdown),
-        "\n".join(["Runs that failed:", *(f"- {one}" for one in found.failed)]) if found.failed else "",
+        _format_list("Runs that failed:", found.failed),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _format_list(title: str, lines: Iterable[str]) -> str:
+    """Return lines below a title; nothing if there are none."""
+    shown = [f"- {line}" for line in lines]
+    return "\n".join([title, *shown]) if shown else ""
 
 
 def explain_rows(found: Evaluation) -> str:
@@ -157,8 +166,8 @@ def _format_harm(found: Evaluation) -> str:
             who = [("it", ""), *((name, name) for name in found.suite.yardsticks)]
             texts = [f"{said} {format_harm(found.harm[one.criterion.id, worst].get(name))}" for said, name in who]
             place = found.format_place(worst)
-            lines.append(f"- {one.criterion.id}, {measure}: {', '.join(texts)}{f' ({place})' if place else ''}")
-    return "\n".join([HARM, *lines]) if lines else ""
+            lines.append(f"{one.criterion.id}, {measure}: {', '.join(texts)}{f' ({place})' if place else ''}")
+    return _format_list(HARM, lines)
 
 
 def format_harm(harm: CellHarm | None) -> str:
@@ -171,31 +180,22 @@ def _format_unanswered(found: Evaluation) -> str:
     for name, grade, reason in found.list_unanswered():
         paragraph = found.suite.paragraphs[name]
         word = f" ({paragraph.word})" if paragraph.word else ""
-        lines.append(f"- {name} {paragraph.title}{word}, {grade}: {reason}")
-    return "\n".join(["What no run answers:", *lines]) if lines else ""
+        lines.append(f"{name} {paragraph.title}{word}, {grade}: {reason}")
+    return _format_list("What no run answers:", lines)
 
 
 def _format_bars(found: Evaluation) -> str:
-    lines = [f"- {grade}: {meaning}." for grade, meaning in _list_grades(found)]
+    lines = [f"{grade}: {meaning}." for grade, meaning in _list_grades(found)]
     used = " ".join(bar.text for one in found.verdicts for bar in one.criterion.bars)
-    lines += [f"- {name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
+    lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
     for one in found.verdicts:
         if one.criterion.judge:
             continue
         said = "; ".join(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars)
         origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
-        lines.append(f"- {one.criterion.id}: {said}{origin}.")
-    head = (
-        "Grades:"
-        if found.is_judged
-        else "Grades, words and bars. Each margin, and each number without a name, is ours:"
-    )
-    return "\n".join([head, *lines])
-
-
-def _format_objections(found: Evaluation) -> str:
-    lines = [f"- *{one.title}* {one.answer}" for one in list_objections(found)]
-    return "\n".join(["What a critical reader may object, and what this run answers:", *lines])
+        lines.append(f"{one.criterion.id}: {said}{origin}.")
+    bars = "" if found.is_judged else ", words and bars. Each margin, and each number without a name, is ours"
+    return _format_list(f"Grades{bars}:", lines)
 
 
 def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
