@@ -54,39 +54,29 @@ def carry_out(
     measured = tuple(one for one in suite.criteria if not one.judge)
     if judged and choice.engine is not None:
         raise Conflict("--engine and a suite with judges", "one of them", command="evaluate")
-    parts = []
+    found = Evaluation(suite, subject, (), Plan(), 0, quick=choice.quick)
     if measured:
-        part = replace(suite, criteria=measured)
         options: dict[str, Any] = {"quick": choice.quick, "places": choice.places, "engine": choice.engine}
-        parts.append(evaluation.evaluate(part, subject, output, jobs=jobs, progress=progress, **options))
-    if judged and not any(one.interrupted for one in parts):
-        parts.append(judge_subject(replace(suite, criteria=judged), subject, choice, jobs=jobs, progress=progress))
-    if len(parts) == 1:
-        return replace(parts[0], suite=replace(suite, criteria=parts[0].suite.criteria))
-    first, second = parts
-    plan = replace(first.plan, labels=first.plan.labels | second.plan.labels)
-    plan.commands = first.plan.commands | second.plan.commands
-    verdicts = {one.criterion.id: one for part in parts for one in part.verdicts}
-    return replace(
-        first,
-        suite=suite,
-        verdicts=tuple(verdicts[one.id] for one in suite.criteria),
-        plan=plan,
-        runs=first.runs + second.runs,
-        seconds=first.seconds + second.seconds,
-        notes=second.notes,
-    )
+        part = replace(suite, criteria=measured)
+        found = evaluation.evaluate(part, subject, output, jobs=jobs, progress=progress, **options)
+    if judged and not found.interrupted:
+        found = _judge_paths(found, replace(suite, criteria=judged), choice, jobs=jobs, progress=progress)
+    verdicts = {one.criterion.id: one for one in found.verdicts}
+    criteria = tuple(one for one in suite.criteria if one.id in verdicts)
+    in_order = tuple(verdicts[one.id] for one in criteria)
+    return replace(found, suite=replace(suite, criteria=criteria), verdicts=in_order)
 
 
-def judge_subject(
+def _judge_paths(
+    found: Evaluation,
     suite: EvaluationSuite,
-    subject: Candidate,
     choice: EvaluationChoice,
     *,
-    jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    jobs: int | None,
+    progress: Callable[[int, int], None] | None,
 ) -> Evaluation:
-    """Let the judges of a suite judge a congestion control on its paths. Raises InputError."""
+    """Let the judges of a suite judge a congestion control on its paths, too. Raises InputError."""
+    subject = found.subject
     paths = (suite.grid.quick if choice.quick else None) or suite.grid
     points, left_out = grid.make_grid(choice.rates or paths.rates, [rtt / _NS for rtt in (choice.rtts or paths.rtts)])
     if not points:
@@ -96,18 +86,20 @@ def judge_subject(
     cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
     keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
     began = time.monotonic()
-    found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=progress)
-    by_key = {(one.case, one.place): one.verdict for one in found}
-    plan, verdicts = Plan(), []
+    results = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=progress)
+    by_key = {(one.case, one.place): one.verdict for one in results}
+    verdicts = []
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
         judged = {point: by_key[name_case(criterion.judge), point] for point in points}
-        verdicts.append(_make_verdict(plan, criterion, judged, words))
+        verdicts.append(_make_verdict(found.plan, criterion, judged, words))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
-    return Evaluation(
-        *(suite, subject, tuple(verdicts), plan, len(found), (), time.monotonic() - began),
-        quick=choice.quick,
-        notes=notes,
+    return replace(
+        found,
+        verdicts=(*found.verdicts, *verdicts),
+        runs=found.runs + len(results),
+        seconds=found.seconds + time.monotonic() - began,
+        notes=(*found.notes, *notes),
     )
 
 
