@@ -44,7 +44,7 @@ def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
     assert made.rows.key == "bottleneck.buffer, flows[0].base_rtt"
     page = make_page(found, "dumbbell evaluate cc reno")
     drawn = draw_map(page)
-    texts = re.findall(r">([^<>\n]+)</(?:th|a)>", drawn)
+    texts = re.findall(r">([^<>\n]+)</(?:th|span|a)>", drawn)
     # row by row, the sums of positions
     assert texts == ["true", "false", "1bdp, 10ms", "0", "1", "4bdp, 20ms", "1", "2", "8bdp, 40ms", "2", "3"]
     assert drawn.count('<a class="passes"') == 6 and "dumbbell run" in drawn
