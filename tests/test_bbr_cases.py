@@ -14,7 +14,8 @@ from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.evaluate.bbr import figure, grid, qlog_trace
 from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.lab import FRAME, PAYLOAD, CaseLab, CaseRun, PathPoint, Setup
+from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, PathPoint, Setup
 from dumbbell.evaluate.bbr.shown import LONG
 from dumbbell.evaluate.bbr.trace import Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict
@@ -351,7 +352,7 @@ def test_phases_that_probe_rtt_ends_are_passed_over() -> None:
 
 def test_a_control_without_states_is_no_matter_of_the_suite() -> None:
     found = grid.judge_points([{"name": "cubic"}], ["startup-plateau"], [PathPoint(10_000_000, 0.01)], jobs=1)
-    assert [(one.verdict.result, one.verdict.reason) for one in found.results] == [
+    assert [(one.verdict.result, one.verdict.reason) for one in found] == [
         (NOT_APPLICABLE, "the control reports no states")
     ]
 
@@ -371,7 +372,7 @@ FAST = (
 def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
     point = PathPoint(10_000_000, 0.04)
     found = grid.judge_points([{"name": "bbr-draft"}], FAST, [point], jobs=1)
-    assert [(one.case, one.verdict.reason) for one in found.results if one.verdict.result != PASSES] == []
+    assert [(one.case, one.verdict.reason) for one in found if one.verdict.result != PASSES] == []
     # each of these breaks one rule of the draft
     for changes, case, result in (
         ({"drain_pacing_gain": 0.35}, "drain-inflight", CONSTANT),
@@ -379,7 +380,7 @@ def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
         ({"full_bw_rounds": 1}, "up-plateau", FAILS),
         ({"probe_down_pacing_gain": 0.75}, "down-inflight", CONSTANT),
     ):
-        (one,) = grid.judge_points([{"name": "bbr-draft"} | changes], [case], [point], jobs=1).results
+        (one,) = grid.judge_points([{"name": "bbr-draft"} | changes], [case], [point], jobs=1)
         assert one.verdict.result == result, (changes, one.verdict)
 
 
@@ -387,9 +388,9 @@ def test_results_do_not_depend_on_how_they_are_made() -> None:
     points = [PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.02)]
     cases = ("startup-plateau", "sub-packet")
     alone = grid.judge_points([{"name": "bbr3"}], cases, points, jobs=1)
-    assert alone.results == grid.judge_points([{"name": "bbr3"}], cases, points, jobs=2).results
-    assert [(one.case, one.place) for one in alone.results] == [(case, point) for point in points for case in cases]
-    assert {one.verdict.result for one in alone.results if one.case == "sub-packet"} == {NOT_APPLICABLE}
+    assert alone == grid.judge_points([{"name": "bbr3"}], cases, points, jobs=2)
+    assert [(one.case, one.place) for one in alone] == [(case, point) for point in points for case in cases]
+    assert {one.verdict.result for one in alone if one.case == "sub-packet"} == {NOT_APPLICABLE}
 
 
 def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, command: Command) -> None:
@@ -431,12 +432,12 @@ def test_a_file_that_is_no_trace_gets_one_clear_line(tmp_path: Path, text: str, 
 
 def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
     case, point = CASES["up-plateau"], PathPoint(10_000_000, 0.02)
-    (one,) = grid.judge_points([{"name": "bbr2"}], [case.key], [point], jobs=1, keep=True).results
-    assert one.verdict.result == FAILS and one.run is not None
-    drawn = figure.draw(one.run, case, one.verdict.result, "bbr2")
+    (one,) = grid.judge_points([{"name": "bbr2"}], [case.key], [point], jobs=1, keep=True)
+    assert one.verdict.result == FAILS and one.verdict.run is not None
+    drawn = figure.draw(one.verdict.run, case, one.verdict.result, "bbr2")
     names = [label for label, _ in drawn.entries]
     assert {"probe_up", "probe_down", "max_bw", "cwnd", "inflight", "BBRInflight(1.0)"} <= set(names)
-    assert figure.save(one.run, case, one.verdict.result, "bbr2", tmp_path).stat().st_size > 10_000
+    assert figure.save(one.verdict.run, case, one.verdict.result, "bbr2", tmp_path).stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
@@ -475,5 +476,5 @@ def test_judges_have_no_paths_in_a_suite_of_scenes(command: Command) -> None:
 def test_cases_are_those_of_the_draft() -> None:
     assert [one.number for one in CASES.values()] == [*"123456", "7a", "7b", *map(str, range(8, 23))]
     assert len({one.heading for one in CASES.values()}) == 22
-    assert all(f"{LONG} rounds" in CASES[key].expects for key in ("limited-startup", "limited-up"))
+    assert all(f"{LONG} rounds" in CASES[key].criterion.says for key in ("limited-startup", "limited-up"))
     assert FRAME - PAYLOAD == 66

@@ -182,10 +182,10 @@ def test_times_that_are_differences_are_said_to_look_like_them(records: list[dic
     text = path.read_text().replace('"time_format": "relative_to_epoch"', '"time_format": "delta"', 1)
     assert "delta" in text
     path.write_text(text)
-    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).report.results
+    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).verdicts
 
 
 def test_order_in_the_file_does_not_matter(records: list[dict[str, Any]], tmp_path: Path) -> None:
     shuffled = [records[0], *records[:0:-1]]
     path = written(tmp_path / "t.sqlog", shuffled, same)
-    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).report.results is not None
+    assert judge.judge_file(path, judge.TraceDescription(10_000_000, 0.04)).verdicts

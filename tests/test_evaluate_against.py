@@ -10,8 +10,7 @@ import pytest
 from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.evaluate.comparison import CellChange, find_direction, widen_interval
-from dumbbell.evaluate.other_bars import replace_bars
-from dumbbell.evaluate.suite_file import load_suite
+from dumbbell.evaluate.suite_file import load_suite, replace_bars
 from test_evaluate import SCENE, SUITE
 
 LINE = ("evaluate", "cc", "bbr1", "--suite", "small", "--quick", "--only", "loss")

@@ -12,11 +12,11 @@ import pytest
 from conftest import Command
 from dumbbell.cli.evaluate_options import Progress
 from dumbbell.errors import InputError
-from dumbbell.evaluate import evaluation_gate, verdict_report
 from dumbbell.evaluate import gate as gates
-from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, Expectation, SuiteReport
+from dumbbell.evaluate import verdict_report
+from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
+from dumbbell.evaluate.comparison import read_report
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.evaluation_gate import GatedResult
 from dumbbell.evaluate.grade import (
     CANNOT_TELL,
     CONSTANT,
@@ -36,66 +36,61 @@ from dumbbell.experiment.plugins import trust
 
 BBR, RFC = load_suite("bbr"), load_suite("rfc9743")
 SUBJECT = Candidate("bbr3", "bbr3")
-SUITE = evaluation_gate.make_suite(BBR, SUBJECT, FAILS)
 HERE, THERE = "10Mbit 20ms", "1Mbit 100ms"
+Result = tuple[str, str, CaseVerdict]
 
 
-def result(case: str, found: str, place: str = HERE, control: str = "bbr3") -> GatedResult:
+def result(case: str, found: str, place: str = HERE) -> Result:
+    """Return the verdict of a judge with its criterion and its place."""
     checks = (Expectation("it \x01 holds", found == PASSES, "5 < 6 & 7"),)
-    return GatedResult(case, control, place, CaseVerdict(found, f"because {found}", checks))
+    return case, place, CaseVerdict(found, f"because {found}", checks)
 
 
-def make_report(*results: CaseResult) -> SuiteReport:
-    return SuiteReport(list(results), 1.25)
+def make_evaluation(*results: Result, subject: Candidate = SUBJECT) -> Evaluation:
+    """Return an evaluation by judges."""
+    plan, cells = Plan(), dict[str, dict[ScenePlace, CellGrade]]()
+    for number, (case, where, verdict) in enumerate(results):
+        place = ScenePlace(case, (number,))
+        plan.labels[place] = dict(zip(("rate", "rtt"), where.split(), strict=True))
+        plan.commands[place] = "again"
+        cells.setdefault(case, {})[place] = make_judged_cell(verdict)
+    verdicts = tuple(Verdict(one, cells[one.id]) for one in BBR.criteria if one.id in cells)
+    return Evaluation(BBR, subject, verdicts, plan, 1, seconds=1.25)
 
 
-MIXED = make_report(
+CELLS = (
     result("drain-time", FAILS),
     result("drain-time", NOT_APPLICABLE, THERE),
     result("startup-plateau", PASSES),
     result("rate-up", CONSTANT),
 )
+MIXED = make_evaluation(*CELLS)
 
 
-def make_evaluation(report: SuiteReport) -> Evaluation:
-    """Return the evaluation of which a report of judges is."""
-    plan, cells = Plan(), dict[str, dict[ScenePlace, CellGrade]]()
-    for number, one in enumerate(report.results):
-        place = ScenePlace(one.case, (number,))
-        plan.labels[place] = dict(zip(("rate", "rtt"), str(one.place).split(), strict=True))
-        plan.commands[place] = "again"
-        cells.setdefault(one.case, {})[place] = make_judged_cell(one)
-    suite = BBR.select(list(cells))
-    verdicts = tuple(Verdict(one, cells[one.id]) for one in suite.criteria)
-    return Evaluation(suite, SUBJECT, verdicts, plan, 1, seconds=report.seconds)
-
-
-def write_report(path: Path, report: SuiteReport) -> Path:
-    path.write_text(verdict_report.to_json(make_evaluation(report)))
+def write_report(path: Path, found: Evaluation) -> Path:
+    path.write_text(verdict_report.to_json(found))
     return path
 
 
-def status(report: SuiteReport, gate: gates.Gate | None = None) -> int:
-    return evaluation_gate.find_gated_status(
-        make_evaluation(report), report, gate or gates.gate_failures(report, SUITE), FAILS
-    )
+def gate_by_expected(found: Evaluation, file: Path) -> gates.Gate:
+    return gates.make_gate(found, FAILS, gates.read_expected(file, BBR, SUBJECT, FAILS))
 
 
-def read_expected(file: Path, of: gates.Suite = SUITE) -> list[gates.Expected]:
-    return gates.read_expected(file, of)
+def gate_by_report(found: Evaluation, file: Path) -> gates.Gate:
+    return gates.make_gate(found, FAILS, None, (file.name, read_report(file, BBR.name)))
 
 
-def gate_by_report(report: SuiteReport, file: Path) -> gates.Gate:
-    return gates.gate_by_report(report, evaluation_gate.read_before(file, BBR, SUITE, SUBJECT).grades, SUITE)
+def status(found: Evaluation) -> int:
+    return gates.make_gate(found, FAILS).status
 
 
 def test_the_status_says_whether_anything_was_judged() -> None:
     assert status(MIXED) == 1
-    assert status(make_report(result("rate-up", PASSES), result("rate-down", NOT_APPLICABLE))) == 0
-    assert status(make_report(result("rate-up", CONSTANT))) == 0
-    assert status(make_report(result("rate-up", NOT_APPLICABLE))) == 3
-    assert status(make_report(result("rate-up", PASSES), result("rate-down", CANNOT_TELL))) == 3
-    assert status(make_report(result("rate-up", FAILS), result("rate-down", CANNOT_TELL))) == 1
+    assert status(make_evaluation(result("rate-up", PASSES), result("rate-down", NOT_APPLICABLE))) == 0
+    assert status(make_evaluation(result("rate-up", CONSTANT))) == 0
+    assert status(make_evaluation(result("rate-up", NOT_APPLICABLE))) == 3
+    assert status(make_evaluation(result("rate-up", PASSES), result("rate-down", CANNOT_TELL))) == 3
+    assert status(make_evaluation(result("rate-up", FAILS), result("rate-down", CANNOT_TELL))) == 1
 
 
 def test_a_control_to_which_no_case_applies_leaves_with_3(command: Command) -> None:
@@ -126,16 +121,16 @@ def test_known_failures_fail_when_they_are_new_and_when_they_pass(
 ) -> None:
     file = tmp_path / "known"
     file.write_text(lines)
-    gate = gates.gate_by_expected(MIXED, read_expected(file), SUITE)
+    gate = gate_by_expected(MIXED, file)
     assert [*gate.unexpected.values(), *gate.failures] == expected
-    assert status(MIXED, gate) == (1 if expected else 0)
+    assert gate.status == (1 if expected else 0)
 
 
 def test_a_known_failure_that_does_not_apply_is_said_and_does_not_fail(tmp_path: Path) -> None:
     file = tmp_path / "known"
     file.write_text("4 bbr3 10Mbit 20ms\n4 bbr3 1Mbit 100ms\n18 bbr3\n")
-    gate = gates.gate_by_expected(MIXED, read_expected(file), SUITE)
-    assert not gate.failed
+    gate = gate_by_expected(MIXED, file)
+    assert not gate.list_failed()
     assert gate.to_lines() == ["expected to fail, does not apply: known line 2: 4 bbr3 1Mbit 100ms"]
 
 
@@ -144,17 +139,17 @@ def test_a_wrong_line_of_known_failures_is_named(tmp_path: Path, line: str) -> N
     file = tmp_path / "known"
     file.write_text(f"# comment\n{line}\n")
     if line == "4 10Mbit":  # a control of this name is not there: the line is of no use, and the failure is new
-        assert gates.gate_by_expected(MIXED, read_expected(file), SUITE).failed
+        assert gate_by_expected(MIXED, file).list_failed()
         return
     with pytest.raises(InputError, match="line 2"):
-        gates.gate_by_expected(MIXED, read_expected(file), SUITE)
+        gate_by_expected(MIXED, file)
 
 
 def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
     file = tmp_path / "before.json"
     write_report(file, MIXED)
-    assert status(MIXED, gate_by_report(MIXED, file)) == 0
-    worse = make_report(
+    assert gate_by_report(MIXED, file).status == 0
+    worse = make_evaluation(
         result("drain-time", FAILS), result("startup-plateau", CONSTANT), result("rate-up", CANNOT_TELL)
     )
     gate = gate_by_report(worse, file)
@@ -162,15 +157,18 @@ def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
         "passes → a constant differs: 1 bbr3 10Mbit 20ms",
         "a constant differs → cannot tell: 15 bbr3 10Mbit 20ms",
     ]
-    assert status(worse, gate) == 1
-    better = make_report(result("drain-time", PASSES), result("startup-plateau", PASSES), result("rate-up", CONSTANT))
+    assert gate.status == 1
+    better = make_evaluation(
+        result("drain-time", PASSES), result("startup-plateau", PASSES), result("rate-up", CONSTANT)
+    )
     gate = gate_by_report(better, file)
     assert gate.to_lines() == ["fails → passes: 4 bbr3 10Mbit 20ms", "1 results of before.json were not looked at"]
-    assert status(better, gate) == 0
-    unknown = make_report(result("drain-time", CANNOT_TELL), result("startup-plateau", PASSES))
+    assert gate.status == 0
+    cells = (result("drain-time", CANNOT_TELL), result("startup-plateau", PASSES))
+    unknown = make_evaluation(*cells)
     write_report(file, unknown)
-    assert status(unknown, gate_by_report(unknown, file)) == 0
-    new = make_report(*unknown.results, result("rate-up", FAILS))
+    assert gate_by_report(unknown, file).status == 0
+    new = make_evaluation(*cells, result("rate-up", FAILS))
     assert "fails, not in before.json: 15 bbr3" in next(iter(gate_by_report(new, file).unexpected.values()))
 
 
@@ -190,7 +188,7 @@ def test_a_baseline_that_is_no_report_gets_one_line(tmp_path: Path, text: str) -
     file = tmp_path / "before.json"
     file.write_text(text)
     with pytest.raises(InputError, match="not a report"):
-        evaluation_gate.read_before(file, BBR, SUITE, SUBJECT)
+        read_report(file, BBR.name)
 
 
 # elements and attributes of the xunit plug-in's junit-10.xsd, as far as they are used here
@@ -205,12 +203,13 @@ SCHEMA: dict[str, tuple[set[str], set[str]]] = {
 
 def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: Path) -> None:
     file = tmp_path / "known"
-    file.write_text("4 bbr3\n1 bbr3")
-    cases = make_report(
-        *MIXED.results, result("rate-down", CANNOT_TELL), result("rate-down", FAILS, control="bbr \x02<1>")
+    subject = Candidate("bbr \x02<1>", "bbr3")
+    file.write_text("4 bbr \x02<1>\n1 bbr \x02<1>")
+    found = make_evaluation(
+        *CELLS, result("rate-down", CANNOT_TELL), result("rate-down", FAILS, THERE), subject=subject
     )
-    gate = gates.gate_by_expected(cases, read_expected(file), SUITE)
-    root = ElementTree.fromstring(gates.format_junit(cases, gate, SUITE))
+    gate = gates.make_gate(found, FAILS, gates.read_expected(file, BBR, subject, FAILS))
+    root = ElementTree.fromstring(gates.format_junit(gate))
 
     def check(element: ElementTree.Element) -> None:
         attributes, children = SCHEMA[element.tag]
@@ -226,7 +225,6 @@ def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: P
         assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
         float(suite.attrib["time"])
     assert [(one.attrib["name"], one.attrib["failures"]) for one in root] == [
-        ("bbr bbr3", "0"),
         ("bbr bbr ?<1>", "1"),
         ("expected failures", "1"),
     ]
@@ -235,8 +233,8 @@ def test_junit_has_the_elements_of_its_schema_and_counts_that_add_up(tmp_path: P
 
 
 def test_annotations_are_one_a_case_and_control_and_escaped() -> None:
-    cases = make_report(result("drain-time", FAILS), result("drain-time", FAILS, THERE), result("rate-up", CANNOT_TELL))
-    assert gates.list_annotations(cases, gates.gate_failures(cases, SUITE), SUITE) == [
+    cells = (result("drain-time", FAILS), result("drain-time", FAILS, THERE), result("rate-up", CANNOT_TELL))
+    assert gates.list_annotations(gates.make_gate(make_evaluation(*cells), FAILS)) == [
         "::error title=4. Exiting DRAIN Based on Time%2C bbr3::fails: 4 bbr3 10Mbit 20ms: because fails (and 1 more)",
         "::warning title=15. Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached%2C bbr3::"
         "cannot tell: 15 bbr3 10Mbit 20ms: because cannot tell",
@@ -284,22 +282,16 @@ PLACE = ScenePlace("shallow", (0,))
 def evaluate_measured(value: float, half: float = 0.0, grade: str = WORSE, reason: str = "") -> Evaluation:
     """Return an evaluation by rfc9743 with one cell of one criterion."""
     suite = RFC.select(["shallow-loss"])
-    judged = CaseResult("shallow-loss", "", PLACE, CaseVerdict(grade, reason)) if reason else None
+    judged = CaseVerdict(grade, reason) if reason else None
     cell = CellGrade(grade, value, value - half, value + half, {"cubic": 0.01}, 40, sure=True, judged=judged)
     plan = Plan(labels={PLACE: {"bottleneck.buffer": "0.25bdp"}}, commands={PLACE: "again"})
     return Evaluation(suite, Candidate("mine", "mine"), (Verdict(suite.criteria[0], {PLACE: cell}),), plan, 5)
 
 
-def compare(tmp_path: Path, before: Evaluation, now: Evaluation, fail: str = WORSE) -> tuple[gates.Gate, int]:
-    """Return the gate of an evaluation after another, and the status."""
-    file = tmp_path / "before.json"
-    file.write_text(verdict_report.to_json(before))
-    of = evaluation_gate.make_suite(now.suite, now.subject, fail)
-    earlier = evaluation_gate.read_before(file, now.suite, of, now.subject)
-    report = evaluation_gate.make_report(now)
-    gate = gates.make_gate(report, of, None, earlier.grades)
-    gate.figures += earlier.list_worse_figures(now)
-    return gate, evaluation_gate.find_gated_status(now, report, gate, fail)
+def compare(tmp_path: Path, before: Evaluation, now: Evaluation, fail: str = WORSE) -> gates.Gate:
+    """Return the gate of an evaluation after another."""
+    file = write_report(tmp_path / "before.json", before)
+    return gates.make_gate(now, fail, None, (file.name, read_report(file, now.suite.name)))
 
 
 @pytest.mark.parametrize(
@@ -309,56 +301,49 @@ def compare(tmp_path: Path, before: Evaluation, now: Evaluation, fail: str = WOR
 def test_a_figure_beyond_its_interval_is_a_regression(
     tmp_path: Path, value: float, half: float, is_worse: bool
 ) -> None:
-    gate, found = compare(tmp_path, evaluate_measured(0.13, 0.01), evaluate_measured(value, half))
-    assert bool(gate.figures) == is_worse and found == int(is_worse)
+    gate = compare(tmp_path, evaluate_measured(0.13, 0.01), evaluate_measured(value, half))
+    assert bool(gate.figures) == is_worse and gate.status == int(is_worse)
     if is_worse:
         assert gate.figures[0].startswith("figure got worse: shallow-loss 0.25bdp: ")
 
 
 def test_less_than_five_percent_is_no_regression(tmp_path: Path) -> None:
-    assert not compare(tmp_path, evaluate_measured(0.13), evaluate_measured(0.136))[0].figures
-    assert compare(tmp_path, evaluate_measured(0.13), evaluate_measured(0.137))[0].figures
+    assert not compare(tmp_path, evaluate_measured(0.13), evaluate_measured(0.136)).figures
+    assert compare(tmp_path, evaluate_measured(0.13), evaluate_measured(0.137)).figures
 
 
 def test_a_worse_end_is_never_known(tmp_path: Path) -> None:
     crashed = evaluate_measured(math.nan, grade=CRASHED, reason="exit 1")
-    gate, found = compare(tmp_path, evaluate_measured(0.13, grade=FAILS), crashed)
-    assert found == 1 and list(gate.unexpected.values()) == ["fails → crashed: shallow-loss mine 0.25bdp: exit 1"]
+    gate = compare(tmp_path, evaluate_measured(0.13, grade=FAILS), crashed)
+    assert gate.status == 1 and list(gate.unexpected.values()) == ["fails → crashed: shallow-loss mine 0.25bdp: exit 1"]
     # another way to crash is no known crash
     other = evaluate_measured(math.nan, grade=HUNG, reason="the plugin hangs")
-    assert compare(tmp_path, crashed, other)[1] == 1 and compare(tmp_path, crashed, crashed)[1] == 0
+    assert compare(tmp_path, crashed, other).status == 1 and compare(tmp_path, crashed, crashed).status == 0
     known = tmp_path / "known"
-    of = evaluation_gate.make_suite(RFC.select(["shallow-loss"]), Candidate("mine", "mine"))
     for line, expected in (("shallow-loss mine", 1), ("shallow-loss mine = crashed", 0)):
         known.write_text(line)
-        report = evaluation_gate.make_report(crashed)
-        gate = gates.gate_by_expected(report, gates.read_expected(known, of), of)
-        assert evaluation_gate.find_gated_status(crashed, report, gate, WORSE) == expected, line
+        gate = gates.make_gate(crashed, WORSE, gates.read_expected(known, crashed.suite, crashed.subject))
+        assert gate.status == expected, line
 
 
 def test_fail_says_from_which_grade_on_a_cell_is_bad(tmp_path: Path) -> None:
     good, worse = evaluate_measured(0.01, grade=NO_WORSE), evaluate_measured(0.13, grade=WORSE)
     for fail, expected in ((WORSE, 1), (FAILS, 0)):
-        of = evaluation_gate.make_suite(worse.suite, worse.subject, fail)
-        report = evaluation_gate.make_report(worse)
-        assert evaluation_gate.find_gated_status(worse, report, gates.make_gate(report, of), fail) == expected
+        assert gates.make_gate(worse, fail).status == expected
     # against a report of before it is worse, whatever counts as bad
-    assert compare(tmp_path, good, worse, FAILS)[1] == 1
+    assert compare(tmp_path, good, worse, FAILS).status == 1
 
 
 def test_a_known_cell_of_a_scene_has_to_exist(tmp_path: Path) -> None:
     suite = RFC.select(["shallow-loss"])
-    of = evaluation_gate.make_suite(suite, Candidate("mine", "reno"))
-    known = tmp_path / "known"
-    places = of.places("shallow-loss")
-    assert places
-    known.write_text(f"shallow-loss mine {places[0]}\n")
-    (entry,) = gates.read_expected(known, of, ["mine"])
-    assert entry.point == places[0]
+    known, subject = tmp_path / "known", Candidate("mine", "reno")
+    known.write_text("shallow-loss mine 20Mbit 0.25bdp 40ms\n")
+    (entry,) = gates.read_expected(known, suite, subject, WORSE, ["mine"])
+    assert entry.where == "20Mbit 0.25bdp 40ms"
     for line, said in (("shallow-loss mine 7bdp", "unknown place"), ("shallow-loss min", "unknown control")):
         known.write_text(line)
         with pytest.raises(InputError, match=said):
-            gates.read_expected(known, of, ["mine"])
+            gates.read_expected(known, suite, subject, WORSE, ["mine"])
 
 
 SMALL = """

@@ -9,8 +9,13 @@ import pytest
 
 from conftest import Command
 from dumbbell.errors import InputError
-from dumbbell.evaluate.history import EvaluationHistory, HistoryEntry, format_history
-from dumbbell.evaluate.history_page import draw_cell_history, make_history_page
+from dumbbell.evaluate.history import (
+    EvaluationHistory,
+    HistoryEntry,
+    draw_cell_history,
+    format_history,
+    make_history_page,
+)
 from dumbbell.stacks.commits import Commit, CommitVerdict, TreeClone
 from window_stack import CRATE, FAULTS, SOURCE, require_compiler
 
@@ -151,7 +156,7 @@ def test_the_page_has_each_cell_with_its_interval() -> None:
     first, second = found.list_cells("use")
     assert (first.place, second.place) == ("a", "b") and [one is None for one in second.cells] == [False, True, True]
     page = make_history_page(found, "dumbbell evaluate history <x>")
-    assert "&lt;x&gt;" in page and page.count('<svg class="heat"') == 2 and '<details id="use" open>' in page
+    assert "&lt;x&gt;" in page and page.count('<svg class="trends"') == 2 and '<details id="use" open>' in page
     assert "9 (8 to 10)" in page and "v1: no worse, 9 (8 to 10)" in page
     drawing = str(draw_cell_history(found, first))
     # 10 and 4 are the ends of the scale: 8 and 36 px from above

@@ -1,6 +1,7 @@
 """Maps of cells on the page of an evaluation."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import load_suite
-from dumbbell.evaluate.verdict_maps import draw_verdict_map
+from dumbbell.evaluate.verdict_maps import make_verdict_map
 from dumbbell.evaluate.verdict_report import make_page
 from test_evaluate import SCENE, SUITE
 
@@ -31,16 +32,22 @@ def make_evaluation(folder: Path, matrix: str) -> Evaluation:
     return Evaluation(suite, subject, (Verdict(suite.criteria[0], cells),), plan, 2)
 
 
+def draw_map(page: str) -> str:
+    """Return the map of a page."""
+    return page.partition('<table class="heat">')[2].partition("</table>")[0]
+
+
 def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
     found = make_evaluation(tmp_path, TWO_AXES + '"hosts.ecn" = [true, false]\n')
-    made = draw_verdict_map(found, found.verdicts[0])
-    assert made is not None and made.columns == "hosts.ecn"
-    assert made.rows == "bottleneck.buffer, flows[0].base_rtt"
-    texts = re.findall(r">([^<>\n]+)(?:<title|</text>)", made.svg)
-    assert texts[:5] == ["1bdp, 10ms", "4bdp, 20ms", "8bdp, 40ms", "true", "false"]
-    assert texts[5:] == ["0", "1", "1", "2", "2", "3"]  # row by row, the sums of positions
-    assert made.svg.count('<rect class="passes"') == 6 and "dumbbell run" in made.svg
+    made = make_verdict_map(found, found.verdicts[0])
+    assert made is not None and made.columns.key == "hosts.ecn"
+    assert made.rows.key == "bottleneck.buffer, flows[0].base_rtt"
     page = make_page(found, "dumbbell evaluate cc reno")
+    drawn = draw_map(page)
+    texts = re.findall(r">([^<>\n]+)</(?:th|span|a)>", drawn)
+    # row by row, the sums of positions
+    assert texts == ["true", "false", "1bdp, 10ms", "0", "1", "4bdp, 20ms", "1", "2", "8bdp, 40ms", "2", "3"]
+    assert drawn.count('<a class="passes"') == 6 and "dumbbell run" in drawn
     places = re.findall(r'href="#(loss-[\d-]+)"', page)
     assert len(places) == 6 and all(f'<tr id="{one}">' in page for one in places)
 
@@ -55,7 +62,8 @@ def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
 )
 def test_other_numbers_of_axes_have_no_map(matrix: str, tmp_path: Path) -> None:
     found = make_evaluation(tmp_path, matrix)
-    assert draw_verdict_map(found, found.verdicts[0]) is None
+    assert make_verdict_map(found, found.verdicts[0]) is None
+    assert draw_map(make_page(found, "")) == ""
 
 
 def test_a_map_keeps_missing_cells_and_values_apart(tmp_path: Path) -> None:
@@ -64,14 +72,15 @@ def test_a_map_keeps_missing_cells_and_values_apart(tmp_path: Path) -> None:
     nothing = CellGrade(grades.CANNOT_TELL, float("nan"), 0, 0, {}, 0, sure=True)
     cells = {**verdict.cells, ScenePlace("short", (0, 0)): nothing}
     del cells[ScenePlace("short", (2, 1))]
-    made = draw_verdict_map(found, Verdict(verdict.criterion, cells))
-    assert made is not None and made.svg.count("<rect") == 5
-    assert '<rect class="cannot-tell"' in made.svg and ">-</text>" in made.svg
+    drawn = draw_map(make_page(replace(found, verdicts=(Verdict(verdict.criterion, cells),)), ""))
+    assert drawn.count("<a ") == 5 and drawn.count("<td></td>") == 2  # the corner, and the missing one
+    assert '<a class="cannot-tell"' in drawn and ">-</a>" in drawn
 
 
 def test_names_of_settings_are_escaped(tmp_path: Path) -> None:
     matrix = '"setting, bottleneck.buffer" = [["<b>a</b>", "1bdp"], ["b & c", "2bdp"]]\n"hosts.ecn" = [true, false]\n'
     found = make_evaluation(tmp_path, matrix)
-    made = draw_verdict_map(found, found.verdicts[0])
-    assert made is not None and "setting" in (made.rows, made.columns)
-    assert "&lt;b&gt;a&lt;/b&gt;" in made.svg and "<b>" not in make_page(found, "")
+    made = make_verdict_map(found, found.verdicts[0])
+    assert made is not None and "setting" in (made.rows.key, made.columns.key)
+    page = make_page(found, "")
+    assert "&lt;b&gt;a&lt;/b&gt;" in draw_map(page) and "<b>" not in page

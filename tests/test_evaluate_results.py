@@ -26,7 +26,7 @@ from dumbbell.evaluate.statement_file import (
     normalise_value,
     parse_statements,
 )
-from dumbbell.evaluate.statement_page import make_statement_page
+from dumbbell.evaluate.statement_report import make_statement_page
 from dumbbell.evaluate.statement_verdict import StatementVerdict, judge_statements
 from dumbbell.experiment import shipped
 from studies.coexistence import terms as coexistence
@@ -165,7 +165,7 @@ def test_the_command(
         text = page.read_text(encoding="utf-8")
         assert "<h1>Made up</h1>" in text and f"--run-program -o {page.with_name(name)}</code>" in text
         # two tables of 16 cells each, and a square for each of them
-        assert text.count("<td>aqm ") == 32 and text.count('<span class="passes" title=') == 16 + 12
+        assert text.count("<td>aqm ") == 32 and text.count('<span class="holds" title=') == 16 + 12
         assert "does not meet it: 4, meets the bar: 12" in text and "http" not in text
     assert run("-o", "nowhere/page")[0] == 2
 

@@ -34,9 +34,8 @@ from dumbbell.evaluate.grade import (
     RELATIVE,
     WORSE,
 )
-from dumbbell.evaluate.measures import measure_runs
+from dumbbell.evaluate.measures import find_longest_gap, measure_runs
 from dumbbell.evaluate.plan import Candidate, make_plan
-from dumbbell.evaluate.stack_runs import find_longest_gap
 from dumbbell.evaluate.suite_file import load_suite
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust

@@ -67,11 +67,11 @@ def test_a_column_that_is_missing_is_never_a_failure(key: str) -> None:
         else:
             assert not found.log
     # what the case declares is what it needs, but for what only a failure would need
-    assert needed <= {"state", *case.columns}
-    assert case.judge_run(CaseRun(run.trace.select_columns({"state", *case.columns}), run.setup)).result == PASSES
+    assert needed <= {"state", *case.needs.columns}
+    assert case.judge_run(CaseRun(run.trace.select_columns({"state", *case.needs.columns}), run.setup)).result == PASSES
     nothing = case.judge_run(CaseRun(run.trace.select_columns({"state"}), run.setup))
     assert nothing.result == (CANNOT_TELL if needed - {"state"} else PASSES)
-    assert nothing.log == (tuple(map(fields.name, case.columns)) if needed - {"state"} else ())
+    assert nothing.log == (tuple(map(fields.name, case.needs.columns)) if needed - {"state"} else ())
 
 
 def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
@@ -89,9 +89,9 @@ def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
         optional = {"decrease"}  # in words only
         # of case 20 the time says only that this was done
         made = {"path gets longer"} if key == "startup-probe-rtt" else set()
-        assert (asked - optional) | made == {*case.times, *case.values}, key
-        assert {*run.setup.times} <= {*case.times, *case.optional} <= {*TIMES, *VALUES}
-        assert {*run.setup.values} <= {*case.values, *case.optional} <= {*TIMES, *VALUES}
+        assert (asked - optional) | made == {*case.needs.times, *case.needs.values}, key
+        assert {*run.setup.times} <= {*case.needs.times, *case.needs.optional} <= {*TIMES, *VALUES}
+        assert {*run.setup.values} <= {*case.needs.values, *case.needs.optional} <= {*TIMES, *VALUES}
 
 
 def test_a_failure_is_one_whatever_else_is_missing() -> None:
@@ -174,7 +174,7 @@ def test_every_form_of_qlog_is_read_alike(tmp_path: Path, form: str) -> None:
     assert found.trace.time == pytest.approx(expected.time - (expected.time[0] if "calendar" in form else 0), abs=1e-6)
     for column in ("cwnd", "in_flight", "min_rtt_ms", "max_bw_mbit", "round"):
         assert found.trace[column] == pytest.approx(expected[column], nan_ok=True)
-    assert judge.judge_file(other, describe_trace()).report.results[0].verdict.result == PASSES
+    assert next(iter(judge.judge_file(other, describe_trace()).verdicts.values())).result == PASSES
 
 
 @pytest.mark.parametrize("form", ["as it is", "lines", "gzip", "contained", "contained, indented"])
@@ -193,10 +193,10 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(tmp_path: Path, form: str) -
 
 def test_a_case_is_not_judged_by_a_file_that_is_cut_off_before_it_could_happen(tmp_path: Path) -> None:
     file = write(tmp_path, "startup-plateau")
-    assert next(iter(judge.judge_file(file, describe_trace()).report.results)).verdict.result == PASSES
+    assert next(iter(judge.judge_file(file, describe_trace()).verdicts.values())).result == PASSES
     file.write_bytes(file.read_bytes()[:3000])
     found = judge.judge_file(file, describe_trace())
-    assert found.report.results == []
+    assert found.verdicts == {}
     assert found.not_judged["startup-plateau"] == "it ends, or the path changes, in startup"
 
 
@@ -283,7 +283,7 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
 @pytest.mark.parametrize("key", CASES)
 def test_a_file_of_our_own_names_its_case_and_shows_no_case_that_fails(tmp_path: Path, key: str) -> None:
     judged = judge.judge_file(write(tmp_path, key), judge.TraceDescription())
-    found = {one.case: one.verdict for one in judged.report.results}
+    found = judged.verdicts
     assert found[key].result == PASSES
     assert {one.result for one in found.values()} <= {PASSES, NOT_APPLICABLE}, found
     assert {*found, *judged.not_judged} == {*CASES}
@@ -430,7 +430,7 @@ def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, co
     except InputError as error:
         assert len(str(error).splitlines()) == 1
     else:
-        assert all("nan" not in one.verdict.reason for one in found.report.results)
+        assert all("nan" not in one.reason for one in found.verdicts.values())
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def make_sample() -> str:
         path = Path(folder) / "whole"
         qlog_trace.write(path, run, "", "", "")
         records = [json.loads(line.strip("\x1e")) for line in path.read_text().split("\n") if line]
-    columns = {column for key in SHOWN for column in (*CASES[key].columns, *CASES[key].flags)}
+    columns = {column for key in SHOWN for column in (*CASES[key].needs.columns, *CASES[key].needs.flags)}
     names = {fields.name(column) for column in columns} | {"smoothed_rtt", "new"}
     header = {
         "file_schema": "urn:ietf:params:qlog:file:sequential",

@@ -132,7 +132,7 @@ def main() -> None:
     controls = [{"name": name} for name in grid.VERSIONS]
     points, _ = grid.make_grid(SUITE.grid.rates, [rtt / 1e9 for rtt in SUITE.grid.rtts])
     found = grid.judge_points(controls, list(CASES), points, keep=given.figures is not None)
-    results = [_convert_result(one) for one in found.results]
+    results = [_convert_result(one) for one in found]
     folder = study.find(STUDY).folder / "evidence"
     of_linux = read_linux(given.linux) if given.linux else {}
     if not of_linux:
@@ -144,10 +144,10 @@ def main() -> None:
         return
     given.figures.mkdir(parents=True, exist_ok=True)
     done = set()
-    for one in found.results:
-        if one.verdict.result == FAILS and one.run is not None and (one.case, one.control) not in done:
+    for one in found:
+        if one.verdict.result == FAILS and one.verdict.run is not None and (one.case, one.control) not in done:
             done.add((one.case, one.control))
-            path = figure.save(one.run, CASES[one.case], one.verdict.result, one.control, given.figures)
+            path = figure.save(one.verdict.run, CASES[one.case], one.verdict.result, one.control, given.figures)
             print(path, file=sys.stderr)
 
 

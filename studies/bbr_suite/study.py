@@ -83,7 +83,7 @@ def _format_reasons(found: Evidence, result: str) -> str:
 
 def list_notes(_: Evidence) -> str:
     """Return the notes on cases."""
-    return "\n".join(f"- Case {case.number}: {case.note}" for case in CASES.values() if case.note)
+    return "\n".join(f"- Case {case.number}: {case.criterion.note}" for case in CASES.values() if case.criterion.note)
 
 
 def describe_results(_: Evidence) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,16 +12,16 @@ import typer
 from dumbbell.cli.commands import CommandGroup
 from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
 from dumbbell.cli.evaluate_history import find_bad_commit, judge_history
-from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName
+from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName, parse_quantity, refuse_together
 from dumbbell.cli.evaluate_results import judge_results
 from dumbbell.cli.evaluate_stack import stack
-from dumbbell.cli.evaluate_trace import parse_rate, parse_rtt, trace
+from dumbbell.cli.evaluate_trace import trace
 from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import Conflict, InputError, WrongValue, quote_value
+from dumbbell.writing import write_text
 
 if TYPE_CHECKING:
     from dumbbell.engines.base import Engine as RunEngine
-    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.plan import Candidate
@@ -33,7 +31,19 @@ _NOT_A_STACK = "a congestion control alone; dumbbell evaluate stack grades a sta
 _ARGUMENTS = {"cc": "CONTROL", "aqm": "QUEUE", "media": "CONTROL"}
 evaluate = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
-Paths = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """Options that choose the paths of judges."""
+
+    rate: Annotated[
+        list[str] | None,
+        Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated."),
+    ] = None
+    rtt: Annotated[
+        list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -56,9 +66,10 @@ class OtherOptions:
 
     def check(self, gating: GateOptions, command: str) -> None:
         """Refuse what cannot be together. Raises InputError."""
-        for name, value in (("--baseline", gating.baseline), ("--known", gating.known)):
-            if value and self.against:
-                raise Conflict(f"--against and {name}", "one of them", command=command)
+        against = "--against", self.against
+        refuse_together(
+            (against, ("--baseline", gating.baseline)), (against, ("--known", gating.known)), command=command
+        )
         if gating.keep is not None and self.engine != "sim":
             raise Conflict(
                 "--keep and --engine", "one of them: only runs of the simulator can be kept", command=command
@@ -72,7 +83,7 @@ class OtherOptions:
 
     def replace_bars(self, suite: EvaluationSuite) -> EvaluationSuite:
         """Return the suite with the bars of the file, if there is one. Raises InputError."""
-        from dumbbell.evaluate.other_bars import replace_bars
+        from dumbbell.evaluate.suite_file import replace_bars
 
         return suite if self.bars is None else replace_bars(suite, Path(self.bars))
 
@@ -103,18 +114,12 @@ def cc(
     ] = None,
     suite: SuiteName = "rfc9743",
     run: RunOptions,
-    rate: Annotated[
-        list[str] | None,
-        Option("--rate", metavar="RATE", help="Of judges: only this rate of the link. May be repeated."),
-    ] = None,
-    rtt: Annotated[
-        list[str] | None, Option("--rtt", metavar="TIME", help="Of judges: only this base RTT. May be repeated.")
-    ] = None,
+    paths: PathOptions,
     gating: GateOptions,
     others: OtherOptions,
     listed: Listed = False,
 ) -> None:
-    _evaluate("cc", name, suite, run, gating, others, _parse_paths(rate, rtt), listed=listed)
+    _evaluate("cc", name, suite, run, gating, others, paths, listed=listed)
 
 
 @evaluate.command()
@@ -159,11 +164,6 @@ evaluate.command()(stack)
 evaluate.command()(trace)
 evaluate.command("history")(judge_history)
 evaluate.command("bisect")(find_bad_commit)
-
-
-def _parse_paths(rates: list[str] | None, rtts: list[str] | None) -> Paths:
-    command = "evaluate cc"
-    return tuple(parse_rate(one, command) for one in rates or []), tuple(parse_rtt(one, command) for one in rtts or [])
 
 
 def _read_subject(text: str | None, kind: str) -> Candidate:
@@ -224,47 +224,43 @@ def _evaluate(
     run: RunOptions,
     gating: GateOptions,
     others: OtherOptions,
-    paths: Paths = ((), ()),
+    paths: PathOptions = PathOptions(),
     *,
     listed: bool,
 ) -> None:
     from dumbbell.evaluate.judging import EvaluationChoice
+    from dumbbell.evaluate.verdict_report import to_json
 
     command = f"evaluate {kind}"
     gating.check(command)
     others.check(gating, command)
+    rates, rtts = (
+        tuple(parse_quantity(kind, option, one, command) for one in texts or ())
+        for kind, option, texts in (("rate", "--rate", paths.rate), ("time", "--rtt", paths.rtt))
+    )
     suite = run.load_suite(suite_name, kind, command)
-    if any(paths) and not suite.grid.rates:
+    if (rates or rtts) and not suite.grid.rates:
         raise Conflict(f"--rate or --rtt and suite {suite_name}", "a suite with judges", command=command)
     if listed:
+        engine = others.engine != "sim"
         gating.refuse_with_list(
-            command,
-            rate=paths[0],
-            rtt=paths[1],
-            jobs=run.jobs,
-            bars=others.bars,
-            against=others.against,
-            engine=others.engine != "sim",
+            command, **vars(paths), jobs=run.jobs, bars=others.bars, against=others.against, engine=engine
         )
         print(list_criteria(suite, markdown=gating.form == "markdown"))
         return
     suite = others.replace_bars(suite)
     subject = _read_subject(name, kind)
     other = others.read_subject(kind)
-    choice = EvaluationChoice(run.quick, *paths, keep=gating.keep is not None, engine=others.find_engine())
+    choice = EvaluationChoice(run.quick, rates, rtts, keep=gating.keep is not None, engine=others.find_engine())
+    earlier = others.against
     if other is not None:
-        before = _carry_out(suite, other, run, choice, others.engine)
-        earlier: str | None = f"{run.output}-against.json"
-        _write_report(before, str(earlier), command)
-    else:
-        earlier = others.against
+        earlier = f"{run.output}-against.json"
+        report = to_json(_carry_out(suite, other, run, choice, others.engine))
+        write_text(Path(earlier), report, "a name in a folder that exists", command=command)
     gating = gating if earlier is None else replace(gating, baseline=earlier)
     gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
     found = _carry_out(suite, subject, run, choice, others.engine)
-    compared = None if earlier is None else _compare(found, earlier, str(others.against))
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    page = f"{run.output}.html"
-    gate.finish(found, page=page, results=run.results, command=command, commands=line, compared=compared)
+    gate.finish(found, run.output, command, compared=others.against)
 
 
 def _carry_out(
@@ -275,20 +271,6 @@ def _carry_out(
         again = {place: f"{line} --engine {shlex.quote(engine)}" for place, line in found.plan.commands.items()}
         found.plan.commands.update(again)
     return found
-
-
-def _write_report(found: Evaluation, path: str, command: str) -> None:
-    from dumbbell.evaluate.verdict_report import to_json
-    from dumbbell.writing import write_text
-
-    write_text(Path(path), to_json(found), "a name in a folder that exists", command=command)
-
-
-def _compare(found: Evaluation, earlier: str, name: str) -> EvaluationComparison:
-    from dumbbell.evaluate.comparison import compare_reports
-    from dumbbell.evaluate.verdict_report import to_json
-
-    return compare_reports(json.loads(to_json(found)), json.loads(Path(earlier).read_text(encoding="utf-8")), name)
 
 
 def _list_names(kind: str, subject: Candidate) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,7 +17,6 @@ from dumbbell.words import format_count
 from dumbbell.writing import write_text
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.comparison import EvaluationComparison
     from dumbbell.evaluate.evaluation import Evaluation
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
@@ -27,82 +27,76 @@ class EvaluationGate:
     """The results that an evaluation should have: a file of known failures or an earlier report, read first."""
 
     def __init__(
-        self, suite: EvaluationSuite, subject: Candidate | None, names: Sequence[str] | None, options: GateOptions
+        self, suite: EvaluationSuite, subject: Candidate, names: Sequence[str] | None, options: GateOptions
     ) -> None:
-        self._suite, self._names, self._options = suite, names, options
-        self._subject = subject
-        if subject is not None:
-            self._read(subject)
+        from dumbbell.evaluate.comparison import read_report
+        from dumbbell.evaluate.gate import read_expected
 
-    def _read(self, subject: Candidate) -> None:
-        from dumbbell.evaluate import evaluation_gate, gate
-
-        options = self._options
-        self._of = evaluation_gate.make_suite(self._suite, subject, options.fail)
-        known, baseline = options.known, options.baseline
-        self._expected = gate.read_expected(Path(known), self._of, self._names) if known else None
-        self._before = evaluation_gate.read_before(Path(baseline), self._suite, self._of, subject) if baseline else None
+        self._options, known, baseline = options, options.known, options.baseline
+        self._expected = read_expected(Path(known), suite, subject, options.fail, names) if known else None
+        self._before = (Path(baseline).name, read_report(Path(baseline), suite.name)) if baseline else None
 
     def finish(
         self,
         found: Evaluation,
-        *,
-        page: str,
-        results: str,
+        output: str,
         command: str,
-        commands: str,
+        *,
         other: Evaluation | None = None,
-        compared: EvaluationComparison | None = None,
+        compared: str | None = None,
     ) -> None:
         """Print the report, write page and files, and end with the status of the evaluation.
 
-        `command` is named by errors, `commands` is the line that was typed, and `compared` what changed, to show it.
-        With `other` only that counts in which the evaluation is worse than this one.
+        `output` is the name of the page and of the results, and `command` is named by errors. With `other` only that
+        counts in which the evaluation is worse than this one. `compared` is what the earlier report is called where
+        the changes since then are to be shown.
         """
-        from dumbbell.evaluate import evaluation_gate, verdict_report
         from dumbbell.evaluate import gate as gates
-        from dumbbell.evaluate.comparison import format_comparison
+        from dumbbell.evaluate import verdict_report
+        from dumbbell.evaluate.comparison import compare_reports, format_comparison
 
-        options = self._options
-        if self._subject is None:
-            self._read(found.subject)
+        options, before = self._options, self._before
         if other is not None:
-            table = json.loads(verdict_report.to_json(other))
-            self._before = evaluation_gate.collect_before(other.subject.name, table, self._of, found.subject)
-        report = evaluation_gate.make_report(found)
-        gate = gates.make_gate(report, self._of, self._expected, self._before.grades if self._before else None)
-        if self._before is not None:
-            gate.figures += self._before.list_worse_figures(found)
-        write_text(
-            Path(page),
-            verdict_report.make_page(found, commands, compared),
-            "a name in a folder that exists",
-            command=command,
-        )
+            before = other.subject.name, json.loads(verdict_report.to_json(other))
+        gate = gates.make_gate(found, options.fail, self._expected, before)
+        changes = None
+        if compared is not None and before is not None:
+            changes = compare_reports(json.loads(verdict_report.to_json(found)), before[1], compared)
+        write_page(output, verdict_report.make_page(found, format_command_line(), changes), command)
         others: dict[str, Any] = {}
         lines: list[str] = []
-        if self._expected is not None or self._before is not None:
-            before = options.known or options.baseline or (other.subject.name if other is not None else "")
-            others["gate"] = gates.to_json(gate)
-            if compared is not None:
-                others["against"] = [asdict(one) | {"change": one.word} for one in compared.list_changed()]
-            shown = gate.to_lines() or [f"nothing differs from {before}"]
-            lines = ["", *(shown if compared is None else [format_comparison(compared, found.subject.name)])]
+        if self._expected is not None or before is not None:
+            others["gate"] = gate.to_json()
+            if changes is not None:
+                others["against"] = [asdict(one) | {"change": one.word} for one in changes.list_changed()]
+            name = options.known or options.baseline or (other.subject.name if other is not None else "")
+            shown = gate.to_lines() or [f"nothing differs from {name}"]
+            lines = ["", *(shown if changes is None else [format_comparison(changes, found.subject.name)])]
         if options.form == "json":
             print(verdict_report.to_json(found, **others))
         else:
             report_lines = [verdict_report.format_report(found, markdown=options.form == "markdown"), *lines]
             print("\n".join(report_lines).rstrip("\n"))
-        print(f"The page: {page}", file=sys.stderr)
+        print(f"The page: {output}.html", file=sys.stderr)
         if options.keep is not None:
-            _keep(found, options.keep, results)
+            _keep(found, options.keep, f"{output}.duckdb")
         if options.junit is not None:
-            text = gates.format_junit(report, gate, self._of)
+            text = gates.format_junit(gate)
             write_text(Path(options.junit), text, "a file to write to", command=command, option="--junit")
         if options.github:
-            print("\n".join(gates.list_annotations(report, gate, self._of)))
-        if status := evaluation_gate.find_gated_status(found, report, gate, options.fail):
-            raise typer.Exit(status)
+            print("\n".join(gates.list_annotations(gate)))
+        if gate.status:
+            raise typer.Exit(gate.status)
+
+
+def format_command_line() -> str:
+    """Return the line that was typed."""
+    return shlex.join(["dumbbell", *sys.argv[1:]])
+
+
+def write_page(output: str, text: str, command: str) -> None:
+    """Write the page of an output, NAME.html. Raises InputError."""
+    write_text(Path(f"{output}.html"), text, "a name in a folder that exists", command=command)
 
 
 def _keep(found: Evaluation, folder: str, results: str) -> None:

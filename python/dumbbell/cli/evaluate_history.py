@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
@@ -15,15 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
+from dumbbell.cli.evaluate_gate import format_command_line, write_page
 from dumbbell.cli.evaluate_options import Format, RunOptions, SuiteName, refuse_together
 from dumbbell.cli.evaluate_stack import StackOptions, select_criteria, select_subject
 from dumbbell.cli.option_groups import expand_options
 from dumbbell.cli.status import FAILED
 from dumbbell.errors import Conflict, InputError, Missing, OutOfRange, WrongValue, quote_value
-from dumbbell.writing import write_text
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.history import HistoryEntry, Report
+    from dumbbell.evaluate.comparison import Report
+    from dumbbell.evaluate.history import HistoryEntry
     from dumbbell.stacks.commits import Commit, CommitBuild
 
 _HISTORY, _BISECT = "evaluate history", "evaluate bisect"
@@ -82,12 +82,11 @@ def judge_history(
     Exit status: 0 the last one is not worse than the one before it, 1 it is, or it cannot be built, 2 bad input.
     """
     from dumbbell.evaluate import history as histories
-    from dumbbell.evaluate.history_page import make_history_page
 
     if all(name.endswith(".json") for name in names):
         if versions or suite != "stack" or (tree, options, replace(run, output="")) != _NO_STACK:
             raise Conflict("reports and options of a stack", "reports with --output and --format", command=_HISTORY)
-        title, entries = "History", [histories.read_report(Path(name)) for name in names]
+        title, entries = "History", [histories.read_entry(Path(name)) for name in names]
     else:
         if len(names) > 1:
             raise WrongValue(quote_value(names[1]), "one stack, or reports", command=_HISTORY, key="STACK")
@@ -99,12 +98,10 @@ def judge_history(
             lacks or quote_value(names[0]), "two versions or reports, one that is judged", command=_HISTORY
         )
     found = histories.EvaluationHistory(title, tuple(entries))
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    page, allowed = f"{run.output}.html", "a name in a folder that exists"
-    write_text(Path(page), make_history_page(found, line), allowed, command=_HISTORY, option="--output")
+    write_page(run.output, histories.make_history_page(found, format_command_line()), _HISTORY)
     text = histories.to_json(found) if form == "json" else histories.format_history(found, markdown=form == "markdown")
     print(text)
-    print(f"The page: {page}", file=sys.stderr)
+    print(f"The page: {run.output}.html", file=sys.stderr)
     if found.is_last_worse:
         raise typer.Exit(FAILED)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Exit, Option
 
 from dumbbell.cli.status import INTERRUPTED
-from dumbbell.errors import Conflict, Unwritable, WrongValue, quote_value
+from dumbbell.errors import Conflict, InputError, OutOfRange, Unwritable, WrongValue, quote_value
 from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ Format = Annotated[
     Literal["text", "markdown", "json"],
     Option("--format", help="markdown: for an appendix of a draft; json: every cell with all its numbers."),
 ]
+# those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
+_LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
 
@@ -135,6 +137,21 @@ class Progress:
         elif now - self._last >= _LINE_EVERY and done < of:
             self._last = now
             print(f"{done} of {of} {self._what} after {now - self._began:.0f} s", file=sys.stderr, flush=True)
+
+
+def parse_quantity(kind: str, option: str, text: str, command: str) -> int:
+    """Return a quantity that an option has: a rate in bit/s, a time in ns, a size in bytes. Raises InputError."""
+    from dumbbell.experiment import units
+
+    try:
+        value = int(units.parse(kind, text))
+    except InputError as error:
+        raise error.move_into(command, option) from None
+    least, most = _LIMITS.get(option, (value, value))
+    if not least <= value <= most:
+        allowed = f"from {units.show(kind, least)} to {units.show(kind, most)}"
+        raise OutOfRange(quote_value(text), allowed, command=command, option=option)
+    return value
 
 
 def split_names(texts: list[str] | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dumbbell.cli import results_files as options
+from dumbbell.cli.evaluate_gate import format_command_line, write_page
 from dumbbell.cli.evaluate_options import split_names
 from dumbbell.cli.status import FAILED
 from dumbbell.errors import Missing
 
 if TYPE_CHECKING:
-    from dumbbell.evaluate.statement_page import Judged
+    from dumbbell.evaluate.statement_report import Judged
 
 _WHY = "statements are judged on whole runs"
 _NOTHING_JUDGED = 3
@@ -85,13 +85,12 @@ def judge_results(
 
 
 def _write_page(name: str, judged: Judged, notes: Sequence[str]) -> None:
-    from dumbbell.evaluate.statement_page import make_statement_page
-    from dumbbell.writing import write_text
+    from dumbbell.evaluate.statement_report import make_statement_page
 
-    page = name if name.endswith(".html") else f"{name}.html"
-    text = make_statement_page(judged, shlex.join(["dumbbell", *sys.argv[1:]]), list(dict.fromkeys(notes)))
-    write_text(Path(page), text, "a name in a folder that exists", command="evaluate results")
-    print(f"The page: {page}", file=sys.stderr)
+    output = name.removesuffix(".html")
+    text = make_statement_page(judged, format_command_line(), list(dict.fromkeys(notes)))
+    write_page(output, text, "evaluate results")
+    print(f"The page: {output}.html", file=sys.stderr)
 
 
 def _list_files(path: Path, inside: Sequence[str]) -> list[Path]:

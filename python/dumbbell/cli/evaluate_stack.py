@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dumbbell.cli.evaluate_gate import EvaluationGate, list_criteria
-from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName, refuse_together
+from dumbbell.cli.evaluate_options import GateOptions, Listed, RunOptions, SuiteName, parse_quantity, refuse_together
 from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import InputError, Missing, WrongValue, quote_value
 
@@ -97,9 +94,7 @@ def stack(
     choice = EvaluationChoice(run.quick, keep=gating.keep is not None, places=tuple(options.place or ()))
     found = run.carry_out(chosen, subject, choice)
     theirs = run.carry_out(chosen, other, choice) if other is not None else None
-    line = shlex.join(["dumbbell", *sys.argv[1:]])
-    page = f"{run.output}.html"
-    gate.finish(found, page=page, results=run.results, command=_COMMAND, commands=line, other=theirs)
+    gate.finish(found, run.output, _COMMAND, other=theirs)
 
 
 def select_criteria(suite: EvaluationSuite, control: str) -> EvaluationSuite:
@@ -126,7 +121,7 @@ def select_subject(name: str, options: StackOptions, option: str = "--cc") -> tu
         stack_subject.list_parameters(name)
     except InputError as error:
         raise error.move(_COMMAND, "") from None
-    window = None if options.window == _OWN else _parse_size(options.window)
+    window = None if options.window == _OWN else parse_quantity("size", "--window", options.window, _COMMAND)
     settings = dict(_parse_setting(one) for one in options.set_ or [])
     try:
         return stack_subject.make_subject(name, options.cc, settings, window)
@@ -149,20 +144,11 @@ def _list_known_names(stack: str) -> list[str]:
     return list(dict.fromkeys([*stack_subject.list_controls(stack), *others]))
 
 
-def _parse_size(text: str) -> int:
-    from dumbbell.experiment import units
-
-    try:
-        return int(units.parse("size", text))
-    except InputError as error:
-        raise error.move_into(_COMMAND, "--window") from None
-
-
 def _parse_setting(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise WrongValue(quote_value(text), "KEY=VALUE, such as ack_frequency=true", command=_COMMAND, option="--set")
+    from dumbbell.experiment.settings import parse_setting
+
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
+        return parse_setting(text)
+    except InputError:
+        allowed = "KEY=VALUE, such as ack_frequency=true"
+        raise WrongValue(quote_value(text), allowed, command=_COMMAND, option="--set") from None

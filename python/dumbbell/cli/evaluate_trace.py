@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.cli.evaluate_gate import EvaluationGate
-from dumbbell.cli.evaluate_options import GateOptions, SuiteName, split_names
+from dumbbell.cli.evaluate_options import GateOptions, SuiteName, parse_quantity, split_names
 from dumbbell.cli.option_groups import expand_options
-from dumbbell.errors import InputError, OutOfRange, UnknownName, WrongValue, quote_value
+from dumbbell.errors import UnknownName, WrongValue, quote_value
 from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 Option = typer.Option
 _COMMAND = "evaluate trace"
-# those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
-_LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 
 
 @expand_options
@@ -65,10 +62,11 @@ def trace(
     found_suite = load_suite(suite).select(split_names(only))
     if "trace" not in found_suite.kinds:
         raise WrongValue(quote_value(suite), "a suite with judges of traces", command=_COMMAND, option="--suite")
+    times = _split_all("--at", "NAME=TIME", at, found_suite.times)
     described = judge.TraceDescription(
-        parse_rate(rate, _COMMAND) if rate is not None else None,
-        parse_rtt(rtt, _COMMAND) / 1e9 if rtt is not None else None,
-        {name: _parse_time(text) for name, text in _split_all("--at", "NAME=TIME", at, found_suite.times)},
+        None if rate is None else parse_quantity("rate", "--rate", rate, _COMMAND),
+        None if rtt is None else parse_quantity("time", "--rtt", rtt, _COMMAND) / 1e9,
+        {name: parse_quantity("time", "--at", text, _COMMAND) / 1e9 for name, text in times},
         {name: _parse_real(text) for name, text in _split_all("--value", "NAME=NUMBER", value, found_suite.values)},
         _parse_states(state or []),
     )
@@ -78,49 +76,22 @@ def trace(
     found, judged = judge_trace(found_suite, Path(file), described, words, chosen=bool(only))
     if drawings is not None:
         _draw(judged, Path(file), drawings)
-    gate = EvaluationGate(found_suite, found.subject, None, gating)
-    gate.finish(
-        found, page=f"{output}.html", results="", command=_COMMAND, commands=shlex.join(["dumbbell", *sys.argv[1:]])
-    )
+    EvaluationGate(found_suite, found.subject, None, gating).finish(found, output, _COMMAND)
 
 
 def _draw(judged: JudgedTrace, path: Path, name: str) -> None:
+    from dumbbell import figures
     from dumbbell.evaluate.bbr import figure
     from dumbbell.evaluate.bbr.cases import CASES
     from dumbbell.evaluate.grade import is_bad
 
     folder = make_folder(name, "a folder to write to", command=_COMMAND, option="--figures")
-    print(figure.save_file(judged.run, path.name, folder), file=sys.stderr)
-    for one in judged.report.results:
-        if is_bad(one.verdict.result) and one.run is not None:
-            print(figure.save(one.run, CASES[one.case], one.verdict.result, one.control, folder), file=sys.stderr)
-
-
-def parse_rate(text: str, command: str) -> int:
-    """Return a rate of a link in bit/s. Raises InputError."""
-    return _parse_quantity("rate", "--rate", text, command)
-
-
-def parse_rtt(text: str, command: str) -> int:
-    """Return a base RTT in ns. Raises InputError."""
-    return _parse_quantity("time", "--rtt", text, command)
-
-
-def _parse_time(text: str) -> float:
-    return _parse_quantity("time", "--at", text, _COMMAND) / 1e9
-
-
-def _parse_quantity(kind: str, option: str, text: str, command: str) -> int:
-    from dumbbell.experiment import units
-
-    try:
-        value = int(units.parse(kind, text))
-    except InputError as error:
-        raise error.move_into(command, option) from None
-    if option in _LIMITS and not _LIMITS[option][0] <= value <= _LIMITS[option][1]:
-        least, most = (units.show(kind, limit) for limit in _LIMITS[option])
-        raise OutOfRange(quote_value(text), f"from {least} to {most}", command=command, option=option)
-    return value
+    whole = folder / f"{path.name.partition('.')[0] or 'trace'}-trace.png"
+    figures.save(figure.draw_file(judged.run, path.name), str(whole))
+    print(whole, file=sys.stderr)
+    for case, one in judged.verdicts.items():
+        if is_bad(one.result) and one.run is not None:
+            print(figure.save(one.run, CASES[case], one.result, judged.control, folder), file=sys.stderr)
 
 
 def _parse_states(words: list[str]) -> dict[str, str]:

@@ -8,9 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dumbbell.errors import InputError
-from dumbbell.evaluate.comparison import CellChange, EvaluationComparison, compare_reports
+from dumbbell.evaluate.comparison import (
+    REPEAT,
+    CellChange,
+    EvaluationComparison,
+    Report,
+    compare_reports,
+    format_commands,
+)
 from dumbbell.evaluate.grade import CANNOT_TELL
-from dumbbell.evaluate.history import Report
 from dumbbell.results.tables import align_table
 from dumbbell.stacks.commits import BisectionEnd, Commit, CommitVerdict, TreeClone
 
@@ -111,11 +117,8 @@ def format_search(found: CommitSearch, *, markdown: bool = False) -> str:
         align_table(["commit", "day", "verdict", "reason", "message"], rows, words=tuple(range(5))),
     ]
     if (first := found.first_bad) is not None:
-        lines = [
-            f"- {one.criterion}: `{one.command}`" if markdown else f"{one.criterion}: {one.command}"
-            for one in first.worse
-        ]
-        parts.append("\n".join(["To repeat what got worse:", *([""] if markdown else []), *lines]))
+        commands = ((one.criterion, one.command) for one in first.worse)
+        parts.append(format_commands(REPEAT, commands, markdown=markdown))
     return "\n\n".join(parts)
 
 

@@ -1,9 +1,15 @@
-"""Verdicts of judges, and the results of a suite as its gate reads them."""
+"""Verdicts of judges: what was expected of a run, and what was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.bbr.lab import CaseRun
+
+SIGNS: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
 
 
 @dataclass(frozen=True)
@@ -24,48 +30,17 @@ class Expectation:
 class CaseVerdict:
     """The verdict of a judge on a case: its result, the reason, and every expectation that was checked.
 
-    `log`: fields that the case needs and the trace lacks, if the judge cannot tell.
+    `log`: fields that the case needs and the trace lacks, if the judge cannot tell. `run` is what was judged, if it is
+    kept, and `seconds` how long a core took for it; runs that several cases share count for the first.
     """
 
     result: str
     reason: str
     checks: tuple[Expectation, ...] = ()
     log: tuple[str, ...] = ()
+    run: CaseRun | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)
 
-
-@dataclass(frozen=True)
-class CaseResult:
-    """A case, the control and the place at which it was judged, and the verdict."""
-
-    case: str
-    control: str  # as it is called in tables
-    place: Hashable
-    verdict: CaseVerdict
-
-    @property
-    def key(self) -> tuple[str, str, Hashable]:
-        """The case, the control and the place."""
-        return self.case, self.control, self.place
-
-    @property
-    def where(self) -> str:
-        """The place as a file of expected failures has it."""
-        return str(self.place)
-
-    @property
-    def seconds(self) -> float:
-        """How long its own runs took; runs that several cases share count for the first."""
-        return 0.0
-
-
-@dataclass(frozen=True)
-class SuiteReport:
-    """All results of a suite, in order, and how long they took."""
-
-    results: Sequence[CaseResult]
-    seconds: float
-
-    @property
-    def controls(self) -> list[str]:
-        """The names of the controls, in order."""
-        return list(dict.fromkeys(one.control for one in self.results))
+    def list_checks(self) -> list[str]:
+        """Return the expectations, one a line, each with a sign for whether it held."""
+        return [f"{SIGNS[one.held]} {one.what}: {one.found}" for one in self.checks]

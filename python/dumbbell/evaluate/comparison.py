@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from dumbbell.evaluate.grade import MUCH, NOT_APPLICABLE, is_bad, rank
+from dumbbell.errors import Unreadable, WrongValue, quote_value
+from dumbbell.evaluate.grade import GRADES, MUCH, NOT_APPLICABLE, is_bad, rank
 from dumbbell.evaluate.plan import format_labels
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.student import compute_t_quantile
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured
+from dumbbell.writing import get_reason
 
 _NORMAL = 1.959964  # standard deviations on either side that hold the share `LEVEL` of a normal distribution
+REPEAT = "To repeat what got worse:"
 Figures = tuple[float, float, float]
 """A value and its interval."""
+Report = Mapping[str, Any]
+"""An evaluation as `--format json` has it."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,11 @@ class CellChange:
             return 1
         improved = is_bad(before) and rank(now) < rank(before) and now != NOT_APPLICABLE
         return -1 if self.figure < 0 or improved else 0
+
+    @property
+    def row(self) -> list[str]:
+        """Its row in tables of changes."""
+        return [self.criterion, self.place or "the only one", self.word, *self.grades, *self.figures]
 
     @property
     def word(self) -> str:
@@ -75,12 +87,38 @@ class EvaluationComparison:
         return f"Against {self.other}: {len(self.regressions)} worse, {better} better, {same} the same{new}."
 
 
-def collect_cells(report: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the cells of a report, as `--format json` has it, by criterion and place."""
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises InputError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Unreadable(get_reason(error), "a file that can be read", file=path) from None
+    except UnicodeDecodeError:
+        raise Unreadable("this is not text", "a text file", file=path) from None
+
+
+def read_report(path: Path, suite: str = "") -> Report:
+    """Return a report that `--format json` wrote, of a suite if one is named. Raises InputError."""
+    try:
+        report: Report = json.loads(read_text(path))
+        if suite and report["suite"] != suite:
+            raise WrongValue(quote_value(report["suite"]), f"a report of suite {suite}", file=path, key="suite")
+        unknown = {cell["grade"] for cell in collect_cells(report).values()} - GRADES.keys()
+        compare_reports(report, report, str(report["name"]))
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        allowed = "what dumbbell evaluate --format json writes"
+        raise Unreadable("this is not a report", allowed, file=path) from None
+    if unknown:
+        raise WrongValue(quote_value(min(unknown)), list(GRADES), file=path, key="grade")
+    return report
+
+
+def collect_cells(report: Report) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the cells of a report by criterion and place."""
     return {(one["id"], cell["where"]): cell for one in report["criteria"] for cell in one["cells"]}
 
 
-def compare_reports(found: Mapping[str, Any], other: Mapping[str, Any], name: str) -> EvaluationComparison:
+def compare_reports(found: Report, other: Report, name: str) -> EvaluationComparison:
     """Return what changed from another report of the same suite, which has the name `name`."""
     before_cells = collect_cells(other)
     changes, new = [], 0
@@ -141,12 +179,12 @@ def find_direction(before: Figures, now: Figures, *, is_less_better: bool) -> in
     return 1 if (difference > 0) == is_less_better else -1
 
 
-def format_figure(value: float, low: float, high: float) -> str:
-    """Return a value with its interval."""
+def format_figure(value: float, low: float, high: float, *, digits: int = 3, none: str = "no data") -> str:
+    """Return a value with its interval, or `none` if it is NaN."""
     if math.isnan(value):
-        return "no data"
-    texts = format_measured(low), format_measured(high)
-    return format_measured(value) + (f" ({texts[0]} to {texts[1]})" if texts[0] != texts[1] else "")
+        return none
+    texts = format_measured(low, digits), format_measured(high, digits)
+    return format_measured(value, digits) + (f" ({texts[0]} to {texts[1]})" if texts[0] != texts[1] else "")
 
 
 def format_comparison(found: EvaluationComparison, subject: str) -> str:
@@ -154,8 +192,12 @@ def format_comparison(found: EvaluationComparison, subject: str) -> str:
     if not (changed := found.list_changed()):
         return found.describe()
     header = ["criterion", "cell", "change", f"grade of {found.other}", f"of {subject}", found.other, subject]
-    rows = [[one.criterion, one.place or "the only one", one.word, *one.grades, *one.figures] for one in changed]
-    table = align_table(header, rows, words=tuple(range(5)))
-    commands = [f"{one.criterion}: {one.command}" for one in found.regressions]
-    parts = [found.describe(), table, "\n".join(["To repeat what got worse:", *commands]) if commands else ""]
-    return "\n\n".join(filter(None, parts))
+    table = align_table(header, [one.row for one in changed], words=tuple(range(5)))
+    commands = format_commands(REPEAT, [(one.criterion, one.command) for one in found.regressions])
+    return "\n\n".join(filter(None, [found.describe(), table, commands]))
+
+
+def format_commands(title: str, commands: Iterable[tuple[str, str]], *, markdown: bool = False) -> str:
+    """Return commands below a title, each with the name of what it repeats; nothing if there are none."""
+    lines = [f"- {name}: `{command}`" if markdown else f"{name}: {command}" for name, command in commands]
+    return "\n".join([title, *([""] if markdown else []), *lines]) if lines else ""

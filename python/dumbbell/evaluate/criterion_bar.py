@@ -5,25 +5,26 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from dumbbell.errors import UnknownName, WrongValue, quote_value
 
-_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
-_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_CONDITION = re.compile(r"\s*([<>]=?)(.*)", re.DOTALL)
 _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
+_FUNCTIONS: dict[str, Callable[[list[float]], float]] = {"min": min, "max": max}
 _ALLOWED = (
     "<, <=, > or >= with an amount, joined by `and`; amounts are made of numbers, words, yardsticks, + - * /, min, max"
 )
@@ -36,14 +37,15 @@ class CriterionBar:
     """Conditions that a value meets all together."""
 
     text: str
-    conditions: tuple[tuple[type[ast.cmpop], ast.expr], ...]
+    conditions: tuple[tuple[str, ast.expr], ...]
+    """Signs such as `<=`, each with an amount."""
 
     def is_met(self, value: float, names: Mapping[str, float]) -> bool:
         """Whether a value meets every condition; `names` are the values of words and yardsticks.
 
         What differs from an amount by rounding alone is equal to it.
         """
-        return all(_compare(kind, value, compute_amount(amount, names)) for kind, amount in self.conditions)
+        return all(_compare(sign, value, compute_amount(amount, names)) for sign, amount in self.conditions)
 
     def list_limits(self, names: Mapping[str, float]) -> list[float]:
         """Return the amounts of all conditions."""
@@ -51,8 +53,7 @@ class CriterionBar:
 
     def format_numbers(self, names: Mapping[str, float]) -> str:
         """Return the bar with numbers in the place of words: `>= 0.95`."""
-        signs = [_SIGNS[kind] for kind, _ in self.conditions]
-        return " and ".join(f"{sign} {one:.4g}" for sign, one in zip(signs, self.list_limits(names), strict=True))
+        return " and ".join(f"{sign} {compute_amount(amount, names):.4g}" for sign, amount in self.conditions)
 
     @property
     def names(self) -> set[str]:
@@ -69,12 +70,12 @@ class CriterionBar:
     @property
     def is_upper(self) -> bool:
         """Whether small values meet the first condition."""
-        return self.conditions[0][0] in (ast.Lt, ast.LtE)
+        return self.conditions[0][0] in ("<", "<=")
 
 
-def _compare(kind: type[ast.cmpop], value: float, limit: float) -> bool:
+def _compare(sign: str, value: float, limit: float) -> bool:
     near = math.isclose(value, limit, rel_tol=_ROUNDING, abs_tol=0.0)
-    return _COMPARISONS[kind](limit if near else value, limit)
+    return _COMPARISONS[sign](limit if near else value, limit)
 
 
 def parse_bar(text: object, names: Collection[str], key: str) -> CriterionBar:
@@ -83,23 +84,21 @@ def parse_bar(text: object, names: Collection[str], key: str) -> CriterionBar:
         raise WrongValue(quote_value(text), _ALLOWED, key=key)
     conditions = []
     for part in text.split(" and "):
-        try:
-            found = ast.parse(f"value {part.strip()}", mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise WrongValue(quote_value(text), _ALLOWED, key=key) from None
-        if not isinstance(found, ast.Compare) or len(found.ops) != 1 or type(found.ops[0]) not in _COMPARISONS:
+        found = _CONDITION.fullmatch(part)
+        if found is None:
             raise WrongValue(quote_value(text), _ALLOWED, key=key)
-        if not isinstance(found.left, ast.Name):
-            raise WrongValue(quote_value(text), _ALLOWED, key=key)
-        _check_amount(found.comparators[0], names, text, key)
-        conditions.append((type(found.ops[0]), found.comparators[0]))
+        conditions.append((found[1], _parse_amount(found[2], names, text, key)))
     return CriterionBar(text, tuple(conditions))
 
 
 def parse_amount(text: str, names: Collection[str], key: str) -> ast.expr:
     """Return the amount that a text is: numbers, `names`, + - * /, min and max. Raises InputError with `key`."""
+    return _parse_amount(text, names, text, key)
+
+
+def _parse_amount(part: str, names: Collection[str], text: str, key: str) -> ast.expr:
     try:
-        found = ast.parse(text.strip(), mode="eval").body
+        found = ast.parse(part.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise WrongValue(quote_value(text), _ALLOWED, key=key) from None
     _check_amount(found, names, text, key)
@@ -140,9 +139,5 @@ def compute_amount(node: ast.expr, names: Mapping[str, float]) -> float:
                 return float("nan") if first == 0 else float("inf") * (1 if first > 0 else -1)
             return _OPERATIONS[type(kind)](first, second)
         case ast.Call(func=ast.Name(id=name), args=args):
-            return (
-                _FUNCTIONS[name](*(compute_amount(one, names) for one in args))
-                if len(args) > 1
-                else compute_amount(args[0], names)
-            )
+            return _FUNCTIONS[name]([compute_amount(one, names) for one in args])
     raise AssertionError(ast.dump(node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from dumbbell.engines import sweep
@@ -17,12 +17,11 @@ from dumbbell.engines.base import Engine
 from dumbbell.engines.progress import ProgressTold
 from dumbbell.errors import Nothing
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict
+from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.grade import CellGrade
-from dumbbell.evaluate.harm import CellHarm, HarmRuns, find_worst_harm
-from dumbbell.evaluate.measures import measure_runs
+from dumbbell.evaluate.harm import CellHarm, measure_harm, plan_victims
+from dumbbell.evaluate.measures import Values, measure_scene
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, format_labels, make_plan
-from dumbbell.evaluate.stack_runs import list_closed
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
@@ -51,7 +50,12 @@ class Verdict:
 
     def find_worst_harm(self, harm: HarmByPlace) -> ScenePlace | None:
         """Return the cell in which the subject harms others most; none if there is no harm."""
-        return find_worst_harm({place: harm.get((self.criterion.id, place), {}) for place in self.cells})
+        known = {
+            place: found[""].value
+            for place in self.cells
+            if "" in (found := harm.get((self.criterion.id, place), {})) and not math.isnan(found[""].value)
+        }
+        return max(known, key=lambda place: known[place]) if known else None
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -80,6 +84,11 @@ class Evaluation:
     harm: HarmByPlace = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether judges gave all grades, and nothing was measured."""
+        return all(one.criterion.judge for one in self.verdicts)
+
     def format_place(self, place: ScenePlace) -> str:
         """Return what tells a cell of a scene from the others."""
         return format_labels(self.plan.labels[place])
@@ -91,49 +100,6 @@ class Evaluation:
             if name not in answered:
                 grade = "for the author" if paragraph.author else "not covered"
                 yield name, grade, paragraph.author or paragraph.lacks or "No criterion of this suite answers it."
-
-
-@dataclass
-class _Measured:
-    """Values of runs by criterion, place, whose they are, and seed."""
-
-    suite: EvaluationSuite
-    values: dict[tuple[str, ScenePlace], dict[str, dict[int, np.ndarray]]] = field(default_factory=dict)
-
-    def take(self, plan: Plan, results: StoredResults) -> None:
-        """Measure the runs of a plan for every criterion."""
-        cells, roles = plan.cells, plan.roles
-        columns = [name for name in cells.columns if name != "who"]
-        for criterion in self.suite.criteria:
-            of_scene = cells.filter(pl.col("scene") == criterion.scene)
-            if of_scene.is_empty():
-                continue
-            once = of_scene.select(columns).unique("key", keep="first", maintain_order=True)
-            measure = self.suite.measures[criterion.measure]
-            mine = roles.filter(pl.col("key").is_in(once["key"].implode()))
-            rows = measure_runs(measure, results, once, mine, str(self.suite.file))
-            rows = rows.filter(pl.col("value").is_not_null())
-            by_key = {key: part["value"].to_numpy() for (key,), part in rows.group_by("key")}
-            for key, position, who, seed in of_scene.select("key", "position", "who", "seed").iter_rows():
-                place = ScenePlace(criterion.scene, tuple(position))
-                of_place = self.values.setdefault((criterion.id, place), {})
-                of_who = of_place.setdefault(who, {})
-                if key in by_key:
-                    of_who[seed] = by_key[key]
-
-    def judge_criteria(self, subject: str) -> tuple[Verdict, ...]:
-        """Return the verdicts of all criteria."""
-        words = {name: word.value for name, word in self.suite.words.items()}
-        found = []
-        for criterion in self.suite.criteria:
-            measure = self.suite.measures[criterion.measure]
-            cells = {
-                place: grades.judge_cell(criterion, measure, words, subject, values, str(place.position))
-                for (name, place), values in self.values.items()
-                if name == criterion.id
-            }
-            found.append(Verdict(criterion, cells))
-        return tuple(found)
 
 
 def evaluate(
@@ -171,8 +137,8 @@ def evaluate(
     if refused:
         suite, notes = _leave_out(suite, plan, refused)
     whole = plan
-    measured = _Measured(suite)
-    victims = HarmRuns(suite, me, whole, seeds)
+    values: dict[tuple[str, ScenePlace], Mapping[str, Values]] = {}
+    victims = plan_victims(suite, me, whole, seeds)
     failed: list[str] = []
     broken: dict[ScenePlace, tuple[str, str]] = {}
     keys: list[str] = []
@@ -182,20 +148,21 @@ def evaluate(
         broken |= _list_broken(plan, me.name, {cell.key: text for cell, text in report.failed})
         results = StoredResults(Path(output), keys=keys)
         if suite.of == "stack":
-            closed = list_closed(plan, me.name, results)
-            broken = {place: (grades.CLOSED, text) for place, text in closed.items()} | broken
-        measured.take(plan, results)
-        verdicts = tuple(_break_cells(one, broken) for one in measured.judge_criteria(me.name))
+            broken = _list_closed(plan, me.name, results) | broken
+        for one in suite.criteria:
+            measured = measure_scene(suite, one.measure, one.scene, plan, results)
+            values |= {(one.id, place): of_place for place, of_place in measured.items()}
+        verdicts = tuple(_judge_criterion(suite, one, values, me.name, broken) for one in suite.criteria)
         open_places = {place for one in verdicts for place, cell in one.cells.items() if not cell.sure}
         if report.interrupted or not open_places or seeds >= most:
             break
         seeds = min(2 * seeds, most)
         plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places, engine=engine)
     harm: HarmByPlace = {}
-    if victims.plan.experiments and not report.interrupted:
-        report = sweep.run(victims.plan.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
+    if victims.experiments and not report.interrupted:
+        report = sweep.run(victims.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
         failed += [f"{cell.experiment} without the subject, seed {cell.seed}: {text}" for cell, text in report.failed]
-        harm = victims.compute(StoredResults(Path(output), keys=keys), me.name)
+        harm = measure_harm(suite, whole, victims, StoredResults(Path(output), keys=keys), me.name)
     taken = time.monotonic() - began
     return Evaluation(
         *(suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken),
@@ -232,15 +199,40 @@ def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[Sc
     }
 
 
-def _break_cells(one: Verdict, broken: Mapping[ScenePlace, tuple[str, str]]) -> Verdict:
-    """Return a verdict in which the cells of runs that failed say so: worse than any measure of the others."""
-    cells = dict(one.cells)
-    for place in cells.keys() & broken.keys():
-        grade, reason = broken[place]
-        verdict = CaseVerdict(grade, reason)
-        result = CaseResult(one.criterion.id, "", place, verdict)
-        cells[place] = replace(cells[place], grade=grade, sure=True, judged=result)
-    return replace(one, cells=cells)
+def _list_closed(plan: Plan, subject: str, results: StoredResults) -> dict[ScenePlace, tuple[str, str]]:
+    """Return the places at which a connection of the subject was closed before its end: why, and when first."""
+    found = results.sql(
+        """
+        SELECT c.scene, c.position, arg_min(f.closed, f.closed_s) AS closed, min(f.closed_s) AS closed_s
+        FROM flows f JOIN roles r USING (key, flow) JOIN cells c USING (key)
+        WHERE r.role = 'subject' AND f.closed IS NOT NULL AND f.closed != '' GROUP BY ALL
+        """,
+        cells=plan.cells.filter(pl.col("who") == subject),
+        roles=plan.roles,
+    )
+    return {
+        ScenePlace(scene, tuple(position)): (grades.CLOSED, f"closed after {seconds:.3g} s: {closed}")
+        for scene, position, closed, seconds in found.iter_rows()
+    }
+
+
+def _judge_criterion(
+    suite: EvaluationSuite,
+    criterion: Criterion,
+    values: Mapping[tuple[str, ScenePlace], Mapping[str, Values]],
+    subject: str,
+    broken: Mapping[ScenePlace, tuple[str, str]],
+) -> Verdict:
+    """Return the verdict of a criterion; cells of runs that failed say so: worse than any measure of the others."""
+    measure, cells = suite.measures[criterion.measure], {}
+    for (name, place), of_place in values.items():
+        if name == criterion.id:
+            cell = grades.judge_cell(criterion, measure, suite.numbers, subject, of_place, str(place.position))
+            if place in broken:
+                verdict = CaseVerdict(*broken[place])
+                cell = replace(cell, grade=verdict.result, sure=True, judged=verdict)
+            cells[place] = cell
+    return Verdict(criterion, cells)
 
 
 def _join(labels: dict[str, str]) -> str:

@@ -1,364 +1,373 @@
-"""Output for continuous integration: expected failures, a report of before, JUnit's XML, GitHub's annotations."""
+"""An evaluation in continuous integration: expected failures, an earlier report, JUnit's XML, GitHub's annotations."""
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, find_nearest, quote_value
-from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, SuiteReport
-from dumbbell.evaluate.grade import CANNOT_TELL, CLOSED, CRASHED, HUNG, NOT_APPLICABLE
-from dumbbell.writing import get_reason
+from dumbbell.errors import InputError, UnknownName, WrongValue, find_nearest, quote_value
+from dumbbell.evaluate import grade as grades
+from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.comparison import Report, collect_cells, compare_reports, read_text
+from dumbbell.evaluate.evaluation import Evaluation, Verdict, find_status
+from dumbbell.evaluate.grade import CANNOT_TELL, NOT_APPLICABLE
+from dumbbell.evaluate.plan import Candidate, ScenePlace, format_where, make_plan
+from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
+from dumbbell.evaluate.verdict_report import describe_cell, to_json
+from dumbbell.experiment import units
 
-_Key = tuple[str, str, Hashable]
-_ENDS = (CLOSED, CRASHED, HUNG)  # results of a run that ended early
+_CellKey = tuple[str, str]
+"""A criterion, and what tells its cell from others."""
+# a criterion that no longer applies is a change that somebody has to look at
+_ORDER = [one for one in grades.ORDER if one != NOT_APPLICABLE]
+_ORDER.insert(_ORDER.index(CANNOT_TELL), NOT_APPLICABLE)
+_RANK = {grade: number for number, grade in enumerate(_ORDER)}
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 # what XML 1.0 has no way to say
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
-class Suite:
-    """The properties of a suite that continuous integration needs.
+class GatedCell:
+    """A cell of an evaluation: its criterion, what tells it from others, as lists of --known have it, and why."""
 
-    `rank` has its results from good to bad; those of `good` are no reason to look, and from `failed` on they are bad.
-    `test` names a result in JUnit's XML. `place` splits the words behind a case in a file of expected failures into
-    control and place.
-    """
+    criterion: Criterion
+    where: str
+    verdict: CaseVerdict
 
-    name: str
-    rank: Mapping[str, int]
-    good: frozenset[str]
-    cases: Mapping[str, tuple[str, str]]  # short name and heading
-    test: Callable[[CaseResult], str]
-    place: Callable[[str, Sequence[str]], tuple[str, Hashable]]
-    line: str  # form of a line of expected failures
-    places: Callable[[str], Sequence[Hashable] | None]  # those of a case, if there are no others
-    failed: str
-    expects: str  # the worst that an expected failure is, if its line does not say
-
-    def is_bad(self, result: str) -> bool:
-        """Whether a result is a failure, or worse than one."""
-        return self.rank[result] >= self.rank[self.failed]
+    @property
+    def key(self) -> _CellKey:
+        """The criterion and the cell."""
+        return self.criterion.id, self.where
 
 
 @dataclass
 class Gate:
-    """The reasons why a report fails: results that nobody expected, in words, and results that are expected to fail."""
+    """The reasons why an evaluation fails: cells that nobody expected, in words, and cells that are expected to fail.
 
-    unexpected: dict[_Key, str] = field(default_factory=dict)
-    expected: set[_Key] = field(default_factory=set)
+    `fail` is the least grade that counts as bad.
+    """
+
+    found: Evaluation
+    fail: str
+    unexpected: dict[_CellKey, str] = field(default_factory=dict)
+    expected: set[_CellKey] = field(default_factory=set)
     others: list[str] = field(default_factory=list)  # what else changed
     failures: list[str] = field(default_factory=list)  # entries of expected failures that do not fail
     figures: list[str] = field(default_factory=list)  # that are significantly worse than before
 
+    @cached_property
+    def cells(self) -> list[GatedCell]:
+        """The cells of all criteria."""
+        return [
+            GatedCell(one.criterion, format_where(self.found.plan.labels[place]), _make_verdict(self.found, one, place))
+            for one in self.found.verdicts
+            for place in one.cells
+        ]
+
     @property
-    def failed(self) -> bool:
-        """Whether there is anything that nobody expected."""
-        return bool(self.unexpected or self.failures or self.figures)
+    def status(self) -> int:
+        """The exit status: 1 if something bad is not expected or a yardstick failed, 3 if nothing is judged, else 0.
+
+        A judge that cannot tell lacks a field of the trace: 3 as well, unless that is expected.
+        """
+        is_told = any(one.verdict.result in grades.ENDED for one in self.cells)
+        if self.list_failed() or (self.found.failed and not is_told):
+            return 1
+        lacks = any(
+            one.verdict.result == CANNOT_TELL and one.criterion.judge and one.key not in self.expected
+            for one in self.cells
+        )
+        return 3 if lacks or find_status(self.found.verdicts, self.fail) == 3 else 0
+
+    def list_failed(self) -> list[str]:
+        """Return what nobody expected, in words."""
+        return [*self.unexpected.values(), *self.failures, *self.figures]
 
     def to_lines(self) -> list[str]:
-        """Return all of it in words."""
-        return [*self.unexpected.values(), *self.failures, *self.figures, *self.others]
+        """Return all that is not as expected in words."""
+        return [*self.list_failed(), *self.others]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the gate for --format json."""
+        return {"unexpected": self.list_failed(), "changed": self.others}
+
+    def label(self, cell: GatedCell) -> str:
+        """Return what a cell is called in lists: criterion, subject and place, as --known reads it."""
+        return f"{name_criterion(self.found.suite, cell.criterion)[0]} {self.found.subject.name} {cell.where}"
+
+    def describe(self, verdict: str, cell: GatedCell, reason: str = "") -> str:
+        """Return a verdict on a cell in words."""
+        return f"{verdict}: {self.label(cell)}: {reason or cell.verdict.reason}"
 
 
-def _describe(verdict: str, one: CaseResult, of: Suite, reason: str = "") -> str:
-    return f"{verdict}: {label(one, of)}: {reason or one.verdict.reason}"
+def _make_verdict(found: Evaluation, one: Verdict, place: ScenePlace) -> CaseVerdict:
+    judged = one.cells[place].judged
+    checks, seconds = (judged.checks, judged.seconds) if judged is not None else ((), 0.0)
+    return CaseVerdict(one.decide_grade(place), describe_cell(found, one, place), checks, seconds=seconds)
 
 
-def label(one: CaseResult, of: Suite) -> str:
-    """Return what a result is called in lists: case, control and place, as --known reads it."""
-    return f"{of.cases[one.case][0]} {one.control} {one.where}"
+def name_criterion(suite: EvaluationSuite, one: Criterion) -> tuple[str, str]:
+    """Return the short name of a criterion and its heading: those of its section if no other judge answers it."""
+    sections = Counter(section for each in suite.criteria for section in each.answers)
+    section = one.answers[0] if one.answers else ""
+    if one.judge and sections[section] == 1:
+        return section, f"{section}. {suite.paragraphs[section].title}"
+    return one.id, f"{one.id}: {one.says}"
 
 
 def make_gate(
-    report: SuiteReport, of: Suite, expected: Sequence[Expected] | None = None, before: Before | None = None
+    found: Evaluation,
+    fail: str = grades.WORSE,
+    expected: Sequence[ExpectedFailure] | None = None,
+    before: tuple[str, Report] | None = None,
 ) -> Gate:
-    """Return what nobody expected, after a file of expected failures or a report of before, if there is one."""
+    """Return what nobody expected: failures that a file does not have, or what is worse than in an earlier report.
+
+    Without both, each failure counts. `before` is the name of the report and what it holds.
+    """
+    gate = Gate(found, fail)
     if expected is not None:
-        return gate_by_expected(report, expected, of)
-    return gate_failures(report, of) if before is None else gate_by_report(report, before, of)
+        _gate_by_expected(gate, expected)
+    elif before is not None:
+        _gate_by_report(gate, *before)
+    else:
+        bad = [one for one in gate.cells if _is_bad(one.verdict.result, fail)]
+        gate.unexpected |= {one.key: gate.describe(one.verdict.result, one) for one in bad}
+    return gate
 
 
-def gate_failures(report: SuiteReport, of: Suite) -> Gate:
-    """Return the gate without anything expected: each failure counts."""
-    failed = [one for one in report.results if of.is_bad(one.verdict.result)]
-    return Gate({one.key: _describe(one.verdict.result, one, of) for one in failed})
+def _is_bad(grade: str, fail: str) -> bool:
+    return _RANK[grade] >= _RANK[fail]
 
 
 # --known
 
 
 @dataclass(frozen=True)
-class Expected:
-    """A line of a file of expected failures; `place` names it. Nothing worse than `result` is expected."""
+class ExpectedFailure:
+    """A line of a file of expected failures; `line` names it. Nothing worse than `grade` is expected."""
 
-    place: str
-    case: str
-    control: str
-    point: Hashable
-    result: str
-
-    def matches(self, one: CaseResult) -> bool:
-        """Whether it speaks of a result."""
-        return (one.case, one.control) == (self.case, self.control) and self.point in (None, one.place)
+    line: str
+    criterion: str
+    subject: str
+    where: str | None
+    grade: str
 
 
-def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suite) -> Gate:
-    """Return what is not as expected: failures that are not, and entries of which nothing fails."""
-    gate = Gate()
-    for one in report.results:
+def _gate_by_expected(gate: Gate, expected: Sequence[ExpectedFailure]) -> None:
+    """Note what is not as expected: failures that are not, and entries of which nothing fails."""
+    mine = [one for one in expected if one.subject == gate.found.subject.name]
+    for one in gate.cells:
         now = one.verdict.result
-        if not of.is_bad(now):
+        known = [entry.grade for entry in mine if (entry.criterion, entry.where or one.where) == one.key]
+        if not _is_bad(now, gate.fail):
             continue
-        known = [entry.result for entry in expected if entry.matches(one)]
-        if any(of.rank[now] <= of.rank[result] for result in known):
+        if any(_RANK[now] <= _RANK[grade] for grade in known):
             gate.expected.add(one.key)
         elif known:
-            worst = max(known, key=lambda result: of.rank[result])
-            gate.unexpected[one.key] = _describe(f"{worst} is expected, {now}", one, of)
+            gate.unexpected[one.key] = gate.describe(
+                f"{max(known, key=lambda one: _RANK[one])} is expected, {now}", one
+            )
         else:
-            new = "new failure" if now == of.failed else f"new failure, {now}"
-            gate.unexpected[one.key] = _describe(new, one, of)
-    for entry in expected:
-        fitting = [one for one in report.results if entry.matches(one)]
+            gate.unexpected[one.key] = gate.describe("new failure" if now == gate.fail else f"new failure, {now}", one)
+    for entry in mine:
+        fitting = [one for one in gate.cells if (entry.criterion, entry.where or one.where) == one.key]
         judged = [one for one in fitting if one.verdict.result not in (NOT_APPLICABLE, CANNOT_TELL)]
-        if any(of.is_bad(one.verdict.result) for one in judged):
+        if any(_is_bad(one.verdict.result, gate.fail) for one in judged):
             continue
         if judged:
-            said = f"expected to fail, but {judged[0].verdict.result}: {entry.place}"
-            if entry.point is not None:
+            said = f"expected to fail, but {judged[0].verdict.result}: {entry.line}"
+            if entry.where is not None:
                 gate.unexpected[judged[0].key] = said
             else:
                 gate.failures.append(said)
         elif fitting:
-            gate.others.append(f"expected to fail, {fitting[0].verdict.result}: {entry.place}")
-    return gate
+            gate.others.append(f"expected to fail, {fitting[0].verdict.result}: {entry.line}")
 
 
-def read_expected(path: Path, of: Suite, controls: Sequence[str] | None = None) -> list[Expected]:
+def read_expected(
+    path: Path,
+    suite: EvaluationSuite,
+    subject: Candidate,
+    fail: str = grades.WORSE,
+    names: Sequence[str] | None = None,
+) -> list[ExpectedFailure]:
     """Read a file of expected failures.
 
-    A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too; `= RESULT` at
-    its end names the worst that is expected; `#` begins a comment.
-    Raises InputError, also for a place and one of `controls` that do not exist.
+    A line is `CRITERION SUBJECT`, which fails wherever it applies or at some places, or has the place, too; `= GRADE`
+    at its end names the worst that is expected; `#` begins a comment.
+    Raises InputError, also for a place and one of the subjects `names` that do not exist.
     """
+    short = {one.id: name_criterion(suite, one)[0] for one in suite.criteria}
+    worse = [one for one in _ORDER if _is_bad(one, fail)]
     found = []
     for number, line in enumerate(read_text(path).splitlines(), 1):
         text = line.partition("#")[0].strip()
         if not text:
             continue
-        entry, equals, result = (part.strip() for part in text.partition(" = "))
-        words = entry.split()
         place = f"line {number}"
-        worse = [one for one in of.rank if of.is_bad(one)]
-        if equals and result not in worse:
-            raise UnknownName(quote_value(result), among=worse, file=path, key=place, what="result")
-        keys = [key for key, (short, _) in of.cases.items() if words[0].rstrip(".") in (key, short)]
-        if not keys:
-            raise UnknownName(
-                quote_value(words[0]),
-                among=[short for short, _ in of.cases.values()],
-                file=path,
-                key=place,
-                nearest=find_nearest(words[0], of.cases),
-                what="case",
-            )
+        entry, equals, grade = (part.strip() for part in text.partition(" = "))
+        if equals and grade not in worse:
+            raise UnknownName(quote_value(grade), among=worse, file=path, key=place, what="result")
+        word, *words = entry.split()
+        criterion = next((one for one in suite.criteria if word.rstrip(".") in (one.id, short[one.id])), None)
+        if criterion is None:
+            near = find_nearest(word, short)
+            among = list(short.values())
+            raise UnknownName(quote_value(word), among=among, file=path, key=place, nearest=near, what="case")
+        if not words:
+            allowed = "CRITERION SUBJECT, or CRITERION SUBJECT CELL, and the worst that is expected, such as = crashed"
+            raise WrongValue(quote_value(text), allowed, file=path, key=place)
+        rest = " ".join(words)
+        who = subject.name if rest == subject.name or rest.startswith(f"{subject.name} ") else words[0]
+        if names is not None and who not in names:
+            raise UnknownName(quote_value(who), among=names, file=path, key=place, what="control")
         try:
-            control, point = of.place(keys[0], words[1:])
+            where = _read_where(rest[len(who) :].strip(), suite, criterion, subject)
         except InputError as error:
             raise error.move(str(path), place) from None
-        if not control:
-            raise WrongValue(quote_value(text), of.line, file=path, key=place)
-        if controls is not None and control not in controls:
-            raise UnknownName(quote_value(control), among=controls, file=path, key=place, what="control")
-        places = of.places(keys[0]) if point is not None else None
-        if places is not None and point not in places:
-            where = [str(one) for one in places]
-            raise UnknownName(quote_value(str(point)), among=where, file=path, key=place, what=f"place of {keys[0]}")
-        found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or of.expects))
+        found.append(ExpectedFailure(f"{path.name} {place}: {text}", criterion.id, who, where, grade or grades.FAILS))
     return found
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file. Raises InputError."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Unreadable(get_reason(error), "a file that can be read", file=path) from None
-    except UnicodeDecodeError:
-        raise Unreadable("this is not text", "a text file", file=path) from None
+def _read_where(text: str, suite: EvaluationSuite, criterion: Criterion, subject: Candidate) -> str | None:
+    """Return a cell of a criterion as it is called; none for no text. Raises InputError if it does not exist."""
+    if not text:
+        return None
+    if criterion.judge:
+        rate, _, rtt = text.partition(" ")
+        try:
+            pairs = (("rate", rate), ("time", rtt.strip()))
+            return " ".join(units.show(kind, units.parse(kind, one)) for kind, one in pairs)
+        except InputError:
+            raise WrongValue(quote_value(text), "RATE RTT, such as 10Mbit 20ms") from None
+    plan = make_plan(suite.select([criterion.id]), [subject], 2)
+    places = [format_where(labels) for place, labels in plan.labels.items() if place.scene == criterion.scene]
+    if text not in places:
+        raise UnknownName(quote_value(text), among=places, what=f"place of {criterion.id}")
+    return text
 
 
 # --baseline
 
 
-@dataclass(frozen=True)
-class Before:
-    """The results of a report of before, its name, and which limits were not kept, where that is known."""
-
-    name: str
-    results: dict[_Key, str]
-    broken: dict[_Key, frozenset[str]] = field(default_factory=dict)
-
-
-def gate_by_report(report: SuiteReport, earlier: Before, of: Suite) -> Gate:
-    """Return what is worse than before; what is better is only said."""
-    before = dict(earlier.results)
-    gate = Gate()
-    for one in report.results:
+def _gate_by_report(gate: Gate, name: str, report: Report) -> None:
+    """Note what is worse than in an earlier report; what is better is only said."""
+    before = collect_cells(report)
+    for one in gate.cells:
         now, old = one.verdict.result, before.pop(one.key, None)
         if old is None:
-            if of.is_bad(now):
-                gate.unexpected[one.key] = _describe(f"{now}, not in {earlier.name}", one, of)
-        elif now == old:
-            known = earlier.broken.get(one.key)
-            if of.is_bad(now) and known is not None and (new := _find_other_broken(one.verdict, known)):
-                gate.unexpected[one.key] = _describe(f"{now} by another limit", one, of, "; ".join(new))
-            elif of.is_bad(now) or now == CANNOT_TELL:
+            if _is_bad(now, gate.fail):
+                gate.unexpected[one.key] = gate.describe(f"{now}, not in {name}", one)
+        elif now == old["grade"]:
+            if _is_bad(now, gate.fail) and (new := _find_other_broken(one.verdict, old.get("checks", ()))):
+                gate.unexpected[one.key] = gate.describe(f"{now} by another limit", one, "; ".join(new))
+            elif _is_bad(now, gate.fail) or now == CANNOT_TELL:
                 gate.expected.add(one.key)
-        elif of.rank[now] > of.rank[old]:
-            gate.unexpected[one.key] = _describe(f"{old} → {now}", one, of)
+        elif _RANK[now] > _RANK[old["grade"]]:
+            gate.unexpected[one.key] = gate.describe(f"{old['grade']} → {now}", one)
         else:
-            gate.others.append(f"{old} → {now}: {label(one, of)}")
+            gate.others.append(f"{old['grade']} → {now}: {gate.label(one)}")
     if before:
-        gate.others.append(f"{len(before)} results of {earlier.name} were not looked at")
-    return gate
+        gate.others.append(f"{len(before)} results of {name} were not looked at")
+    measures = {one.id: one.measure for one in gate.found.suite.criteria}
+    for change in compare_reports(json.loads(to_json(gate.found)), report, name).changes:
+        if change.figure > 0 and change.grades[1] not in grades.ENDED:
+            title = gate.found.suite.measures[measures[change.criterion]].title
+            cell = f"{change.criterion} {change.where}".strip()
+            gate.figures.append(f"figure got worse: {cell}: {title} {change.figures[0]} → {change.figures[1]}")
 
 
-def find_broken_limits(verdict: CaseVerdict) -> frozenset[str]:
-    """Return the limits that were not kept, without their numbers, which may depend on the run.
+def _find_other_broken(verdict: CaseVerdict, before: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the limits that were not kept and had been kept before, with what was found.
 
-    The end of a connection or a run is reported, too.
+    Numbers in their names do not count, since they may depend on the run. The end of a connection or a run is a limit.
     """
-    return _select_broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
 
+    def name_limit(what: str, found: str) -> str:
+        return _NUMBER.sub("#", f"{what}: {found}" if verdict.result in grades.ENDED else what)
 
-def _find_other_broken(verdict: CaseVerdict, known: frozenset[str]) -> list[str]:
-    """Return the limits that were not kept and are not among `known`, with what was found."""
-    return [
-        f"{one.found} ({one.what})"
-        for one in verdict.checks
-        if one.held is False and not _select_broken([(one.what, one.found)], verdict.result) <= known
-    ]
-
-
-def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
-    texts = (f"{what}: {found}" if result in _ENDS else what for what, found in checks)
-    return frozenset(_NUMBER.sub("#", text) for text in texts)
-
-
-def collect_results(path: Path, results: Sequence[Mapping[str, Any]], of: Suite) -> Before:
-    """Return the results of a report of before: each has case, control, place, result, and perhaps checks.
-
-    Raises InputError for an unknown result, and other errors for a file of another kind.
-    """
-    found: dict[_Key, str] = {}
-    broken: dict[_Key, frozenset[str]] = {}
-    for one in results:
-        key = str(one["case"]), str(one["control"]), str(one["place"])
-        found[key] = str(one["result"])
-        if found[key] not in of.rank:
-            raise WrongValue(quote_value(found[key]), of.rank, file=path, key="result")
-        if "checks" in one:
-            checks = [(str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False]
-            broken[key] = _select_broken(checks, found[key])
-    return Before(path.name, found, broken)
+    known = {name_limit(str(one["what"]), str(one["found"])) for one in before if one["held"] is False}
+    broken = [one for one in verdict.checks if one.held is False]
+    return [f"{one.found} ({one.what})" for one in broken if name_limit(one.what, one.found) not in known]
 
 
 # --junit
 
 
-def format_junit(report: SuiteReport, gate: Gate, of: Suite) -> str:
+def format_junit(gate: Gate) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
-    for control in report.controls:
-        results = [one for one in report.results if one.control == control]
-        suite = ElementTree.SubElement(outer, "testsuite", name=_escape_xml(f"{of.name} {control}"))
-        counted = {"failures": 0, "errors": 0, "skipped": 0}
-        for one in results:
-            test = ElementTree.SubElement(
-                suite,
-                "testcase",
-                classname=_escape_xml(f"{of.name}.{control}"),
-                name=_escape_xml(of.test(one)),
-                time=f"{one.seconds:.3f}",
-            )
-            tag, message = _find_outcome(one, gate)
-            if tag:
-                counted[_COUNTED[tag]] += 1
-                child = ElementTree.SubElement(test, tag, message=_escape_xml(message))
-                if tag != "skipped":
-                    child.set("type", one.verdict.result.replace(" ", "-"))
-                    child.text = _escape_xml("\n".join(_list_checks(one)))
-        suite.attrib |= {name: str(count) for name, count in counted.items()}
-        suite.attrib |= {"tests": str(len(results)), "time": f"{report.seconds:.3f}"}
-    for name, short, kind, lines in (
+    name, subject = gate.found.suite.name, gate.found.subject.name
+    cells = ElementTree.SubElement(outer, "testsuite", name=f"{name} {subject}")
+    for one in gate.cells:
+        test = _add_junit_test(cells, f"{name}.{subject}", " ".join(filter(None, one.key)), one.verdict.seconds)
+        tag, message = _find_outcome(one, gate)
+        if tag:
+            child = ElementTree.SubElement(test, tag, message=message)
+            if tag != "skipped":
+                child.set("type", one.verdict.result.replace(" ", "-"))
+                child.text = "\n".join(one.verdict.list_checks())
+    for title, short, kind, lines in (
         ("expected failures", "known", "passed", gate.failures),
         ("figures", "figure", "worse", gate.figures),
     ):
-        if not lines:
-            continue
-        suite = ElementTree.SubElement(outer, "testsuite", name=name)
+        suite = ElementTree.SubElement(outer, "testsuite", name=title) if lines else outer
         for number, line in enumerate(lines, 1):
-            test = ElementTree.SubElement(
-                suite, "testcase", classname=f"{of.name}.{short}", name=f"{short} {number}", time="0"
-            )
-            ElementTree.SubElement(test, "failure", message=_escape_xml(line), type=kind)
-        count = str(len(lines))
-        suite.attrib |= {"tests": count, "failures": count, "skipped": "0", "errors": "0", "time": "0"}
+            test = _add_junit_test(suite, f"{name}.{short}", f"{short} {number}")
+            ElementTree.SubElement(test, "failure", message=line, type=kind)
+    for suite in outer:
+        for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
+        suite.attrib |= {"tests": str(len(suite)), "time": f"{gate.found.seconds if suite is cells else 0:.3f}"}
+    for element in outer.iter():
+        element.attrib = {key: _NOT_IN_XML.sub("?", value) for key, value in element.attrib.items()}
+        element.text = None if element.text is None else _NOT_IN_XML.sub("?", element.text)
     ElementTree.indent(outer)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(outer, encoding="unicode") + "\n"
 
 
-# elements of JUnit's XML and what counts them; what ended a run is an error and no failure
-_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
-_ERRORS = (CRASHED, HUNG)
+def _add_junit_test(suite: ElementTree.Element, group: str, name: str, seconds: float = 0.0) -> ElementTree.Element:
+    return ElementTree.SubElement(suite, "testcase", classname=group, name=name, time=f"{seconds:.3f}")
 
 
-def _find_outcome(one: CaseResult, gate: Gate) -> tuple[str, str]:
-    """Return the element that a result has in JUnit's XML, if any, and its message."""
+def _find_outcome(one: GatedCell, gate: Gate) -> tuple[str, str]:
+    """Return the element that a cell has in JUnit's XML, if any, and its message."""
+    grade, reason = one.verdict.result, one.verdict.reason
     if one.key in gate.unexpected:
-        return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[one.key]
+        # what ended a run is an error and no failure
+        return "error" if grade in (grades.CRASHED, grades.HUNG) else "failure", gate.unexpected[one.key]
     if one.key in gate.expected:
-        return "skipped", f"expected: {one.verdict.result}: {one.verdict.reason}"
-    if one.verdict.result in (CANNOT_TELL, NOT_APPLICABLE):
-        return "skipped", f"{one.verdict.result}: {one.verdict.reason}"
-    return "", ""
-
-
-def _list_checks(one: CaseResult) -> list[str]:
-    signs: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
-    return [f"{signs[check.held]} {check.what}: {check.found}" for check in one.verdict.checks]
-
-
-def _escape_xml(text: str) -> str:
-    return _NOT_IN_XML.sub("?", text)
+        return "skipped", f"expected: {grade}: {reason}"
+    return ("skipped", f"{grade}: {reason}") if grade in (CANNOT_TELL, NOT_APPLICABLE) else ("", "")
 
 
 # --github
 
 
-def list_annotations(report: SuiteReport, gate: Gate, of: Suite) -> list[str]:
+def list_annotations(gate: Gate) -> list[str]:
     """Return workflow commands of GitHub Actions: an error for what is unexpected, a warning for what nobody can tell.
 
-    GitHub shows ten of a kind for a step, so that there is one for each case and control.
+    GitHub shows ten of a kind for a step, so that there is one for each criterion.
     """
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for one in report.results:
+    suite, subject = gate.found.suite, gate.found.subject.name
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in gate.cells:
+        _, heading = name_criterion(suite, one.criterion)
         if one.key in gate.unexpected:
-            groups.setdefault(("error", one.case, one.control), []).append(gate.unexpected[one.key])
+            groups.setdefault(("error", f"{heading}, {subject}"), []).append(gate.unexpected[one.key])
         elif one.verdict.result == CANNOT_TELL and one.key not in gate.expected:
-            groups.setdefault(("warning", one.case, one.control), []).append(_describe("cannot tell", one, of))
-    lines = [
-        _format_annotation(kind, f"{of.cases[case][1]}, {control}", texts)
-        for (kind, case, control), texts in groups.items()
-    ]
-    return lines + [_format_annotation("error", f"suite {of.name}", [text]) for text in (*gate.failures, *gate.figures)]
+            groups.setdefault(("warning", f"{heading}, {subject}"), []).append(gate.describe("cannot tell", one))
+    lines = [_format_annotation(kind, title, texts) for (kind, title), texts in groups.items()]
+    return lines + [_format_annotation("error", f"suite {suite.name}", [one]) for one in gate.failures + gate.figures]
 
 
 def _format_annotation(kind: str, title: str, texts: list[str]) -> str:
@@ -369,8 +378,3 @@ def _format_annotation(kind: str, title: str, texts: list[str]) -> str:
 def _escape_command(text: str, others: str = "") -> str:
     """Escape as docs.github.com, Workflow commands, says; of a property also colon and comma."""
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{others}" else char for char in text)
-
-
-def to_json(gate: Gate) -> dict[str, Any]:
-    """Return the gate for --format json."""
-    return {"unexpected": [*gate.unexpected.values(), *gate.failures, *gate.figures], "changed": gate.others}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.evaluate.case_verdict import CaseResult
+from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.measures import Values
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
 
@@ -39,11 +40,11 @@ ORDER = (
     *(NOT_APPLICABLE, PASSES, CONSTANT, NO_WORSE, TRANSPORT, AS_RELATIVE, CANNOT_TELL),
     *(WORSE, FAILS, CLOSED, CRASHED, HUNG),
 )
+ENDED = (CLOSED, CRASHED, HUNG)
+"""Grades of runs that ended early."""
 _HANGS = "the plugin hangs"  # what the process of a run says of one
 MUCH = 0.05  # of a figure: less is no change, whatever its interval
 _DRAWS = 400  # resamples of the seeds of a cell
-Values = Mapping[int, npt.NDArray[np.float64]]
-"""Measured values of the run of each seed."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,13 @@ class CellGrade:
     excess: float = 0.0
     """By how much the value is beyond the bar, in parts of the bar; negative if it keeps it."""
     worst_seed: int = 1
-    judged: CaseResult | None = None
+    judged: CaseVerdict | None = None
     """The verdict of a judge, or of a run that failed."""
 
     @property
     def reason(self) -> str:
         """Why a judge gives the grade."""
-        return self.judged.verdict.reason if self.judged is not None else ""
+        return self.judged.reason if self.judged is not None else ""
 
 
 def rank(grade: str) -> int:
@@ -88,10 +89,9 @@ def name_failed_run(text: str) -> str:
     return HUNG if _HANGS in text else CRASHED
 
 
-def make_judged_cell(result: CaseResult) -> CellGrade:
+def make_judged_cell(verdict: CaseVerdict) -> CellGrade:
     """Return the grade that a judge gave."""
-    none = math.nan
-    return CellGrade(result.verdict.result, none, none, none, {}, 1, sure=True, judged=result)
+    return CellGrade(verdict.result, math.nan, math.nan, math.nan, {}, 1, sure=True, judged=verdict)
 
 
 def judge_cell(

@@ -7,14 +7,13 @@ Where x is a measure of others alone and y that with the subject, harm is (x - y
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from dumbbell.evaluate.measures import measure_runs
+from dumbbell.evaluate.measures import measure_scene
 from dumbbell.evaluate.plan import NOBODY, Candidate, Plan, ScenePlace, make_victim_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite, HarmRule
 from dumbbell.results.aggregate import LEVEL
@@ -42,48 +41,33 @@ def compute_harm(alone: _Numbers, beside: _Numbers, *, is_more_better: bool) -> 
     return np.where(np.isfinite(harm), harm, np.nan)
 
 
-class HarmRuns:
-    """The runs of others alone that the criteria of a suite need, and the harm that follows from them."""
+def plan_victims(suite: EvaluationSuite, subject: Candidate, beside: Plan, seeds: int) -> Plan:
+    """Return the runs of others alone that the criteria of a suite need. Raises InputError."""
+    wanted = {one.scene for one in suite.criteria if one.harm is not None}
+    return make_victim_plan(suite, [one for one in suite.used_scenes if one.name in wanted], subject, seeds, beside)
 
-    def __init__(self, suite: EvaluationSuite, subject: Candidate, beside: Plan, seeds: int) -> None:
-        self.suite, self.beside = suite, beside
-        wanted = {one.scene for one in suite.criteria if one.harm is not None}
-        scenes = [scene for name, scene in suite.scenes.items() if name in wanted]
-        self.plan = make_victim_plan(suite, scenes, subject, seeds, beside)
 
-    def compute(self, results: StoredResults, subject: str) -> dict[tuple[str, ScenePlace], dict[str, CellHarm]]:
-        """Return harm by criterion and cell, of the subject, which has an empty name, and of the yardsticks."""
-        found: dict[tuple[str, ScenePlace], dict[str, CellHarm]] = {}
-        for criterion in self.suite.criteria:
-            if criterion.harm is None:
-                continue
-            values: dict[tuple[ScenePlace, str], dict[int, float]] = {}
-            for plan in (self.beside, self.plan):
-                values |= self._measure(plan, criterion.scene, criterion.harm.measure, results)
-            for (place, who), beside in values.items():
-                alone = values.get((place, NOBODY), {})
-                seeds = sorted(alone.keys() & beside.keys())
-                if who == NOBODY or not seeds:
+def measure_harm(
+    suite: EvaluationSuite, beside: Plan, alone: Plan, results: StoredResults, subject: str
+) -> dict[tuple[str, ScenePlace], dict[str, CellHarm]]:
+    """Return harm by criterion and cell, of the subject, which has an empty name, and of the yardsticks."""
+    found: dict[tuple[str, ScenePlace], dict[str, CellHarm]] = {}
+    for criterion in suite.criteria:
+        if criterion.harm is None:
+            continue
+        measured, victims = (
+            measure_scene(suite, criterion.harm.measure, criterion.scene, plan, results) for plan in (beside, alone)
+        )
+        for place, values in measured.items():
+            undisturbed = victims.get(place, {}).get(NOBODY, {})
+            for who, disturbed in values.items():
+                if not (seeds := sorted(undisturbed.keys() & disturbed.keys())):
                     continue
                 draws = np.random.default_rng(zlib.crc32(f"{criterion.id} {place.position}".encode()))
-                harm = estimate_harm([alone[n] for n in seeds], [beside[n] for n in seeds], criterion.harm, draws)
+                x, y = ([float(one[seed].mean()) for seed in seeds] for one in (undisturbed, disturbed))
+                harm = estimate_harm(x, y, criterion.harm, draws)
                 found.setdefault((criterion.id, place), {})["" if who == subject else who] = harm
-        return found
-
-    def _measure(
-        self, plan: Plan, scene: str, measure: str, results: StoredResults
-    ) -> dict[tuple[ScenePlace, str], dict[int, float]]:
-        """Return the mean of a measure by place, whose runs they are, and seed."""
-        cells = plan.cells.filter(pl.col("scene") == scene)
-        once = cells.drop("who", "position").unique("key", keep="first", maintain_order=True)
-        roles = plan.roles.filter(pl.col("key").is_in(once["key"].implode()))
-        rows = measure_runs(self.suite.measures[measure], results, once, roles, str(self.suite.file))
-        means = dict(rows.drop_nulls().group_by("key").agg(pl.col("value").mean()).iter_rows())
-        found: dict[tuple[ScenePlace, str], dict[int, float]] = {}
-        for key, position, who, seed in cells.select("key", "position", "who", "seed").iter_rows():
-            if key in means:
-                found.setdefault((ScenePlace(scene, tuple(position)), who), {})[seed] = means[key]
-        return found
+    return found
 
 
 def estimate_harm(
@@ -96,9 +80,3 @@ def estimate_harm(
     resampled = compute_harm(x[drawn].mean(axis=1), y[drawn].mean(axis=1), is_more_better=rule.is_more_better)
     low, high = np.nanquantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if not np.isnan(value) else (value, value)
     return CellHarm(value, float(low), float(high), float(x.mean()), float(y.mean()))
-
-
-def find_worst_harm(harm: Mapping[ScenePlace, Mapping[str, CellHarm]]) -> ScenePlace | None:
-    """Return the cell in which the subject harms most; none if no harm is a number."""
-    known = {place: one[""].value for place, one in harm.items() if "" in one and not np.isnan(one[""].value)}
-    return max(known, key=lambda place: known[place]) if known else None

@@ -1,31 +1,38 @@
-"""A history: reports of one suite on versions or commits of a subject, from the oldest, and their changes."""
+"""A history: reports of one suite on versions or commits of a subject, from the oldest, their changes, and its page."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Unreadable, WrongValue, quote_value
+from markupsafe import Markup, escape
+
 from dumbbell.evaluate.comparison import (
+    REPEAT,
     CellChange,
     EvaluationComparison,
     Figures,
+    Report,
     compare_reports,
+    format_commands,
+    format_figure,
     read_figures,
+    read_report,
 )
-from dumbbell.evaluate.gate import read_text
-from dumbbell.evaluate.grade import GRADES
+from dumbbell.evaluate.grade import GRADES, MUCH
 from dumbbell.evaluate.plan import format_labels
+from dumbbell.evaluate.verdict_maps import name_grade
+from dumbbell.evaluate.verdict_report import load_page
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count
 
-Report = Mapping[str, Any]
-"""A report as `--format json` has it."""
+_STEP, _HEIGHT, _MARGIN = 22, 44, 8  # of a drawing: between two versions, its height, and around it, px
 
 
 @dataclass(frozen=True)
@@ -104,19 +111,10 @@ class EvaluationHistory:
         return "\n".join([*sentences, *(f"{one.name}: {one.lacks}" for one in self.entries if one.lacks)])
 
 
-def read_report(path: Path) -> HistoryEntry:
+def read_entry(path: Path) -> HistoryEntry:
     """Return a report that `--format json` wrote as an entry. Raises InputError."""
-    try:
-        report = json.loads(read_text(path))
-        entry = HistoryEntry(path.stem, str(report["name"]), report)
-        unknown = {cell["grade"] for one in report["criteria"] for cell in one["cells"]} - GRADES.keys()
-        compare_reports(report, report, path.stem)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        allowed = "what dumbbell evaluate --format json writes"
-        raise Unreadable("this is not a report", allowed, file=path) from None
-    if unknown:
-        raise WrongValue(quote_value(min(unknown)), list(GRADES), file=path, key="grade")
-    return entry
+    report = read_report(path)
+    return HistoryEntry(path.stem, str(report["name"]), report)
 
 
 def format_history(history: EvaluationHistory, *, markdown: bool = False) -> str:
@@ -150,22 +148,14 @@ def _format_changes(history: EvaluationHistory) -> str:
     if not changes:
         return ""
     header = ["since", "criterion", "cell", "change", "grade before", "grade", "before", "value"]
-    rows = [
-        [entry.name, one.criterion, one.place or "the only one", one.word, *one.grades, *one.figures]
-        for entry, one in changes
-    ]
+    rows = [[entry.name, *one.row] for entry, one in changes]
     return align_table(header, rows, words=tuple(range(6)))
 
 
 def _format_commands(history: EvaluationHistory, *, markdown: bool) -> str:
     worse = [(entry, one) for entry, one in list_changes(history) if one.direction > 0]
-    if not worse:
-        return ""
-    lines = [
-        f"- {entry.name}, {one.criterion}: `{one.command}`" if markdown else f"{one.criterion}: {one.command}"
-        for entry, one in worse
-    ]
-    return "\n".join(["To repeat what got worse:", *([""] if markdown else []), *lines])
+    names = [f"{entry.name}, {one.criterion}" if markdown else one.criterion for entry, one in worse]
+    return format_commands(REPEAT, zip(names, (one.command for _, one in worse), strict=True), markdown=markdown)
 
 
 def to_json(history: EvaluationHistory) -> str:
@@ -177,3 +167,51 @@ def to_json(history: EvaluationHistory) -> str:
         {"since": entry.name, **asdict(change), "change": change.word} for entry, change in list_changes(history)
     ]
     return json.dumps({"title": history.title, "entries": entries, "changes": changes}, indent=2)
+
+
+def make_history_page(history: EvaluationHistory, command: str) -> str:
+    """Return a page that stands alone; `command` is the line that was typed."""
+    changes = list_changes(history)
+    used = {cell["grade"] for entry in history.entries for one in entry.criteria.values() for cell in one["cells"]}
+    return load_page("history.html").render(
+        title=history.title,
+        history=history,
+        command=command,
+        changes=changes,
+        changed={(one.criterion, one.place): one.criterion for _, one in changes},
+        grades=[(grade, meaning) for grade, meaning in GRADES.items() if grade in used],
+        draw_cell=draw_cell_history,
+        format_figure=format_figure,
+    )
+
+
+def draw_cell_history(history: EvaluationHistory, one: CellHistory) -> Markup:
+    """Draw the values of a cell over versions with their intervals, each with the colour of its grade.
+
+    The scale is that of the cell: from its least to its greatest value, but at least as much as makes a difference.
+    """
+    drawn = [(n, *cell) for n, cell in enumerate(one.cells) if cell is not None and not math.isnan(cell[1][0])]
+    if not drawn:
+        return Markup("")
+    low, high = min(figures[1] for _, _, figures in drawn), max(figures[2] for _, _, figures in drawn)
+    half = max((high - low) / 2, MUCH * max(abs(high), abs(low)), 1e-12)
+    top = (high + low) / 2 + half
+
+    def find_y(value: float) -> float:
+        return _MARGIN + (top - value) / (2 * half) * (_HEIGHT - 2 * _MARGIN)
+
+    width = 2 * _MARGIN + _STEP * (len(one.cells) - 1)
+    points = [(_MARGIN + _STEP * n, find_y(figures[0])) for n, _, figures in drawn]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    parts = [
+        f'<svg class="trends" width="{width}" height="{_HEIGHT}" viewBox="0 0 {width} {_HEIGHT}" role="img">',
+        f'<polyline class="trend" points="{line}"/>',
+    ]
+    for (x, y), (n, grade, figures) in zip(points, drawn, strict=True):
+        told = f"{history.entries[n].name}: {grade}, {format_figure(*figures)}"
+        parts.append(
+            f'<path class="trend" d="M{x:.1f} {find_y(figures[2]):.1f}V{find_y(figures[1]):.1f}"/>'
+            f'<circle class="{name_grade(grade)}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
+            f"<title>{escape(told)}</title></circle>"
+        )
+    return Markup("".join([*parts, "</svg>"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -53,59 +54,52 @@ def carry_out(
     measured = tuple(one for one in suite.criteria if not one.judge)
     if judged and choice.engine is not None:
         raise Conflict("--engine and a suite with judges", "one of them", command="evaluate")
-    parts = []
+    found = Evaluation(suite, subject, (), Plan(), 0, quick=choice.quick)
     if measured:
-        part = replace(suite, criteria=measured)
         options: dict[str, Any] = {"quick": choice.quick, "places": choice.places, "engine": choice.engine}
-        parts.append(evaluation.evaluate(part, subject, output, jobs=jobs, progress=progress, **options))
-    if judged and not any(one.interrupted for one in parts):
-        parts.append(judge_subject(replace(suite, criteria=judged), subject, choice, jobs=jobs, progress=progress))
-    if len(parts) == 1:
-        return replace(parts[0], suite=replace(suite, criteria=parts[0].suite.criteria))
-    first, second = parts
-    plan = replace(first.plan, labels=first.plan.labels | second.plan.labels)
-    plan.commands = first.plan.commands | second.plan.commands
-    verdicts = {one.criterion.id: one for part in parts for one in part.verdicts}
-    return replace(
-        first,
-        suite=suite,
-        verdicts=tuple(verdicts[one.id] for one in suite.criteria),
-        plan=plan,
-        runs=first.runs + second.runs,
-        seconds=first.seconds + second.seconds,
-        notes=second.notes,
-    )
+        part = replace(suite, criteria=measured)
+        found = evaluation.evaluate(part, subject, output, jobs=jobs, progress=progress, **options)
+    if judged and not found.interrupted:
+        found = _judge_paths(found, replace(suite, criteria=judged), choice, jobs=jobs, progress=progress)
+    verdicts = {one.criterion.id: one for one in found.verdicts}
+    criteria = tuple(one for one in suite.criteria if one.id in verdicts)
+    in_order = tuple(verdicts[one.id] for one in criteria)
+    return replace(found, suite=replace(suite, criteria=criteria), verdicts=in_order)
 
 
-def judge_subject(
+def _judge_paths(
+    found: Evaluation,
     suite: EvaluationSuite,
-    subject: Candidate,
     choice: EvaluationChoice,
     *,
-    jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    jobs: int | None,
+    progress: Callable[[int, int], None] | None,
 ) -> Evaluation:
-    """Let the judges of a suite judge a congestion control on its paths. Raises InputError."""
-    rates, rtts = suite.grid.select(quick=choice.quick)
-    points, left_out = grid.make_grid(choice.rates or rates, [rtt / _NS for rtt in (choice.rtts or rtts)])
+    """Let the judges of a suite judge a congestion control on its paths, too. Raises InputError."""
+    subject = found.subject
+    paths = (suite.grid.quick if choice.quick else None) or suite.grid
+    points, left_out = grid.make_grid(choice.rates or paths.rates, [rtt / _NS for rtt in (choice.rtts or paths.rtts)])
     if not points:
         point, reason = next(iter(left_out.items()))
         held = f"{point}: {reason}"
         raise OutOfRange(held, "a path of fewer segments", command="evaluate cc", option="--rate, --rtt")
     cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
     keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
-    say = progress if progress is not None else _ignore_progress
-    found = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=say)
-    by_key = {(one.case, one.place): one for one in found.results}
-    plan, verdicts = Plan(), []
+    began = time.monotonic()
+    results = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=progress)
+    by_key = {(one.case, one.place): one.verdict for one in results}
+    verdicts = []
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
-        results = {point: by_key[name_case(criterion.judge), point] for point in points}
-        commands = {point: [*words, "--only", criterion.id, *_list_options(point)] for point in points}
-        verdicts.append(_make_verdict(plan, criterion, results, commands))
+        judged = {point: by_key[name_case(criterion.judge), point] for point in points}
+        verdicts.append(_make_verdict(found.plan, criterion, judged, words))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
-    return Evaluation(
-        suite, subject, tuple(verdicts), plan, len(found.results), (), found.seconds, quick=choice.quick, notes=notes
+    return replace(
+        found,
+        verdicts=(*found.verdicts, *verdicts),
+        runs=found.runs + len(results),
+        seconds=found.seconds + time.monotonic() - began,
+        notes=(*found.notes, *notes),
     )
 
 
@@ -120,15 +114,12 @@ def judge_trace(
     criteria = [one for one in suite.criteria if one.judge]
     keys = [_find_case(suite, one) for one in criteria]
     found = judge.judge_file(path, replace(description, cases=keys if chosen else None))
-    by_key = {one.case: one for one in found.report.results}
     point = found.run.setup.point
     plan, verdicts = Plan(), []
     for criterion in criteria:
         key = name_case(criterion.judge)
         why = CaseVerdict(NOT_APPLICABLE, found.not_judged.get(key, ""))
-        result = by_key[key] if key in by_key else grid.BbrResult(key, found.control, point, why)
-        command = [*words, "--only", criterion.id]
-        verdicts.append(_make_verdict(plan, criterion, {point: result}, {point: command}))
+        verdicts.append(_make_verdict(plan, criterion, {point: found.verdicts.get(key, why)}, words, names_path=False))
     subject = Candidate(found.control, str(path))
     notes = tuple(f"{path}: {one}" for one in found.notes)
     return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found
@@ -137,25 +128,24 @@ def judge_trace(
 def _make_verdict(
     plan: Plan,
     criterion: Criterion,
-    results: Mapping[PathPoint, grid.BbrResult],
-    commands: Mapping[PathPoint, Sequence[str]],
+    judged: Mapping[PathPoint, CaseVerdict],
+    words: Sequence[str],
+    *,
+    names_path: bool = True,
 ) -> Verdict:
-    """Return the verdict of a criterion by results at points, which become places of the plan."""
+    """Return the verdict of a criterion by those of its judge at points, which become places of the plan.
+
+    `words` are those of the command that repeats them, which also `names_path` if it runs anything.
+    """
     cells = {}
-    for point, result in results.items():
+    for point, verdict in judged.items():
         place = ScenePlace(criterion.id, (point.rate, round(point.rtt * _NS)))
-        plan.labels[place] = {"rate": units.show("rate", point.rate), "rtt": _show_rtt(point)}
-        plan.commands[place] = shlex.join(commands[point])
-        cells[place] = make_judged_cell(result)
+        labels = {"rate": units.show("rate", point.rate), "rtt": units.show("time", round(point.rtt * _NS))}
+        options = [word for key, value in labels.items() for word in (f"--{key}", value)] if names_path else []
+        plan.labels[place] = labels
+        plan.commands[place] = shlex.join([*words, "--only", criterion.id, *options])
+        cells[place] = make_judged_cell(verdict)
     return Verdict(criterion, cells)
-
-
-def _list_options(point: PathPoint) -> list[str]:
-    return ["--rate", units.show("rate", point.rate), "--rtt", _show_rtt(point)]
-
-
-def _show_rtt(point: PathPoint) -> str:
-    return units.show("time", round(point.rtt * _NS))
 
 
 def _find_case(suite: EvaluationSuite, criterion: Criterion) -> str:
@@ -167,7 +157,3 @@ def _find_case(suite: EvaluationSuite, criterion: Criterion) -> str:
             quote_value(criterion.judge), among=among, file=suite.file, key=f"{criterion.id}.judge", what="judge"
         )
     return key
-
-
-def _ignore_progress(_done: int, _of: int) -> Any:
-    pass

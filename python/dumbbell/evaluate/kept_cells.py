@@ -12,8 +12,9 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.evaluate.bbr import figure, qlog_trace
-from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.grid import BbrResult
+from dumbbell.evaluate.bbr.case import BbrCase
+from dumbbell.evaluate.bbr.cases import CASES, name_case
+from dumbbell.evaluate.bbr.lab import CaseRun
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import is_bad
 from dumbbell.evaluate.plan import ScenePlace, format_where
@@ -51,8 +52,9 @@ def keep_cells(
             write_text(path / "verdict.txt", _describe(found, one, place), _PLACE)
             judged = one.cells[place].judged
             try:
-                if isinstance(judged, BbrResult):
-                    _keep_trace(judged, path)
+                if judged is not None and judged.run is not None:
+                    case = CASES[name_case(one.criterion.judge)]
+                    _keep_trace(judged.run, case, judged.result, found.subject.name, path)
                 elif place in found.plan.tables:
                     _keep_run(found, one, place, path, results, writers)
             except (InputError, RuntimeError) as error:
@@ -70,21 +72,17 @@ def _describe(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
         f"grade: {one.decide_grade(place)}",
         describe_cell(found, one, place),
         *(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars),
-        *(f"{check.what}: {check.found}" for check in (judged.verdict.checks if judged is not None else ())),
+        *(f"{check.what}: {check.found}" for check in (judged.checks if judged is not None else ())),
         *([f"worst seed: {one.cells[place].worst_seed}"] if place in found.plan.tables else []),
         f"repeat: {found.plan.commands[place]}",
     ]
     return "\n".join([*lines, ""])
 
 
-def _keep_trace(judged: BbrResult, path: Path) -> None:
-    if judged.run is None:
-        return
-    case = CASES[judged.case]
-    title = f"{case.number}. {case.heading}: {judged.verdict.result}"
-    qlog_trace.write(path / "trace.sqlog", judged.run, title, judged.control, judged.case)
-    picture = figure.draw(judged.run, case, judged.verdict.result, judged.control)
-    figures.save(picture, str(path / "figure.png"))
+def _keep_trace(run: CaseRun, case: BbrCase, grade: str, subject: str, path: Path) -> None:
+    title = f"{case.number}. {case.heading}: {grade}"
+    qlog_trace.write(path / "trace.sqlog", run, title, subject, case.key)
+    figures.save(figure.draw(run, case, grade, subject), str(path / "figure.png"))
 
 
 def _keep_run(

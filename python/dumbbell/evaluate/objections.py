@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import CriterionBar
-from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.evaluation import Evaluation
 from dumbbell.evaluate.plan import make_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite
 from dumbbell.experiment import shipped
@@ -69,44 +71,44 @@ def _name_some(names: Iterable[str]) -> str:
     return f"{', '.join(every[:_MOST_NAMED])} and {len(every) - _MOST_NAMED} more"
 
 
-def _is_judged(found: Evaluation) -> bool:
-    return all(one.criterion.judge for one in found.verdicts)
+def _count_criteria(names: Sequence[str]) -> str:
+    """Return how many criteria there are, at the beginning of a sentence."""
+    return capitalise(format_count(len(names), "criterion", "criteria"))
 
 
 def _answer_thresholds(found: Evaluation) -> Iterator[str]:
-    if _is_judged(found):
+    if found.is_judged:
         count = format_count(len(found.verdicts), "criterion", "criteria")
         yield f"Judges compare what they see with the behaviour that the document describes, in {count}."
         return
-    passing = [one.criterion for one in found.verdicts if one.criterion.passes is not None]
-    of_document = [one.id for one in passing if one.passes is not None and is_of_document(one.passes, found.suite)]
-    ours = [one.id for one in passing if one.id not in of_document]
-    if not passing:
+
+    def split_by_origin(name: str) -> tuple[list[str], list[str]]:
+        """Return the criteria whose bar of this name is a number of a document, and those whose number is ours."""
+        bars = {one.criterion.id: dict(one.criterion.named_bars).get(name) for one in found.verdicts}
+        of_document = [one for one, bar in bars.items() if bar is not None and is_of_document(bar, found.suite)]
+        return of_document, [one for one, bar in bars.items() if bar is not None and one not in of_document]
+
+    of_document, ours = split_by_origin("passes")
+    if not of_document and not ours:
         yield "So nothing passes here: a criterion only says whether the subject is worse than a yardstick."
-        yardsticks = set(found.suite.yardsticks)
-        alone = [one.criterion for one in found.verdicts if one.criterion.level is not None]
-        if apart := [one.id for one in alone if one.level is not None and not yardsticks & one.level.names]:
-            yield f"No yardstick, but a number that is ours, is the bar of {_name_some(apart)}."
-    if of_document:
-        count = format_count(len(of_document), "criterion", "criteria")
-        yield f"{capitalise(count)} can pass, by a number of a document: {_name_some(of_document)}."
-    if ours:
-        count = format_count(len(ours), "criterion", "criteria")
-        yield f"{capitalise(count)} can pass, by a number that is ours: {_name_some(ours)}."
-    failing = [one.criterion for one in found.verdicts if one.criterion.fails is not None]
+        levels = {one.criterion.id: one.criterion.level for one in found.verdicts}
+        alone = [one for one, bar in levels.items() if bar is not None and bar.names.isdisjoint(found.suite.yardsticks)]
+        if alone:
+            yield f"No yardstick, but a number that is ours, is the bar of {_name_some(alone)}."
+    for names, origin in ((of_document, "of a document"), (ours, "that is ours")):
+        if names:
+            yield f"{_count_criteria(names)} can pass, by a number {origin}: {_name_some(names)}."
+    failing, numbers = [one.criterion.id for one in found.verdicts if one.criterion.fails], split_by_origin("fails")[1]
     if failing:
-        count = format_count(len(failing), "criterion", "criteria")
-        names = _name_some(one.id for one in failing)
-        yield f"{capitalise(count)} can fail, since a document names the failure: {names}."
-        numbers = [one.id for one in failing if one.fails is not None and not is_of_document(one.fails, found.suite)]
-        if numbers:
-            yield f"The number from which on it is a failure is ours in {_name_some(numbers)}."
+        yield f"{_count_criteria(failing)} can fail, since a document names the failure: {_name_some(failing)}."
     else:
         yield "Nothing can fail: no criterion names a failure of a document."
+    if numbers:
+        yield f"The number from which on it is a failure is ours in {_name_some(numbers)}."
 
 
 def _answer_bars(found: Evaluation) -> Iterator[str]:
-    if _is_judged(found):
+    if found.is_judged:
         yield "There are none: judges compare with the document."
         return
     bars = [bar for one in found.verdicts for bar in one.criterion.bars]
@@ -125,21 +127,20 @@ def _answer_bars(found: Evaluation) -> Iterator[str]:
 
 def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
     yardsticks = found.suite.yardsticks
-    if not yardsticks or _is_judged(found):
+    if not yardsticks or found.is_judged:
         yield "Nothing is compared with a yardstick."
         return
     if found.subject.value in yardsticks:
         yield f"{found.subject.name} is a yardstick itself: by bars that are relative to itself it cannot be worse."
     uses = {name: sum(name in bar.names for one in found.verdicts for bar in one.criterion.bars) for name in yardsticks}
     first = max(yardsticks, key=lambda name: uses[name])
-    others = [name for name in yardsticks if name != first]
-    for other in others:
+    for other in yardsticks:
         cells, changed = _count_changed(found, first, other)
-        if cells:
+        if cells and other != first:
             names = f": {_name_some(changed)}" if changed else ""
             sides = f"{len(changed)} of {cells} cells change sides{names}"
             yield f"With {other} in the place of {first} in the bars, {sides}."
-    if not others:
+    if len(yardsticks) == 1:
         yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
     noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
     if noted:
@@ -148,21 +149,16 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:
     """Return how many cells have bars with the yardstick `first`, and the criteria of those that `other` changes."""
-    words = {name: word.value for name, word in found.suite.words.items()}
     cells, changed = 0, []
     for one in found.verdicts:
         bars = [bar for bar in (one.criterion.passes, one.criterion.level) if bar is not None]
-        if not any(first in bar.names for bar in bars):
-            continue
-        for cell in one.cells.values():
+        for cell in one.cells.values() if any(first in bar.names for bar in bars) else ():
             if math.isnan(cell.value) or not {first, other} <= cell.others.keys():
                 continue
             cells += 1
-            names = {**words, **cell.others}
-            sides = [
-                any(bar.is_met(cell.value, names | {first: cell.others[who]}) for bar in bars) for who in (first, other)
-            ]
-            if sides[0] != sides[1]:
+            names = {**found.suite.numbers, **cell.others}
+            with_other = names | {first: cell.others[other]}
+            if len({any(bar.is_met(cell.value, of) for bar in bars) for of in (names, with_other)}) > 1:
                 changed.append(one.criterion.id)
     return cells, changed
 
@@ -188,17 +184,16 @@ def _describe_parts(groups: Mapping[str, Any]) -> _RunParts:
     senders = [one for name in ("flows", "web", "app") for one in groups.get(name) or []]
     hops = [groups["bottleneck"], *(groups.get("hop") or [])]
     hops += [groups["reverse"]] if groups.get("reverse") else []
-    more = {name for name in ("udp", "app", "web") if groups.get(name)}
-    if any(one.get("path") or one.get("ack_path") for one in senders) or any(
-        one.get("path") or one.get("behind") for one in hops
-    ):
-        more.add("stages")
-    more |= {"links"} if any(one.get("link") or one.get("trace") for one in hops) else set()
-    more |= {"stacks"} if any(one.get("stack") for one in senders) else set()
+    parts = {
+        **{name: groups.get(name) for name in ("udp", "app", "web")},
+        "stages": any(one.get("path") or one.get("ack_path") or one.get("behind") for one in senders + hops),
+        "links": any(one.get("link") or one.get("trace") for one in hops),
+        "stacks": any(one.get("stack") for one in senders),
+    }
     return _RunParts(
         frozenset(_name_part(one["cc"]) for one in senders if one.get("cc")),
         frozenset(_name_part(one["aqm"]) for one in hops),
-        frozenset(more),
+        frozenset(name for name, is_there in parts.items() if is_there),
         tuple(one["rate"] / 1e6 for one in hops),
         tuple(one["base_rtt"] / 1e6 for one in senders if "base_rtt" in one),
         sum(int(one.get("count", 1)) for one in groups.get("flows") or []),
@@ -234,24 +229,16 @@ def _answer_engine(found: Evaluation) -> Iterator[str]:
         yield "The judges prepare paths that nobody shares."
         return
     compared = _list_compared()
-    plain = [
-        one
-        for one in parts
-        if not one.more and all((queue, control) in compared for queue in one.queues for control in one.controls)
-    ]
-    count = f"{len(plain)} of its {len(parts)} cells, with the subject or a yardstick,"
+    plain = sum(not one.more and compared >= set(itertools.product(one.queues, one.controls)) for one in parts)
+    count = f"{plain} of its {len(parts)} cells, with the subject or a yardstick,"
     pairs = "in pairs that were compared with real Linux on other paths (dumbbell validate)"
     yield f"{count} have queues and congestion controls alone, {pairs}."
-    never = {queue for one in parts for queue in one.queues} - {queue for queue, _ in compared}
-    controls = {control for one in parts for control in one.controls} - {control for _, control in compared}
-    if never or controls:
-        yield f"Not compared with Linux there: {_name_some(sorted(never | controls))}."
-    more = {
-        name: sum(name in one.more for one in parts) for name in sorted({name for one in parts for name in one.more})
-    }
+    never = {name for one in parts for name in one.queues | one.controls} - {name for pair in compared for name in pair}
+    if never:
+        yield f"Not compared with Linux there: {_name_some(sorted(never))}."
+    more = Counter(name for one in parts for name in one.more)
     if more:
-        said = join_words(f"{_MORE[name]} {count}" for name, count in more.items())
-        yield f"Cells with more: {said}."
+        yield f"Cells with more: {join_words(f'{_MORE[name]} {count}' for name, count in sorted(more.items()))}."
     yield "A simulation shows mechanisms and safety, not a deployment."
     if found.suite.of in ("cc", "aqm"):
         yield "--engine linux runs the cells that a kernel can run."
@@ -287,15 +274,10 @@ def _answer_versions(found: Evaluation) -> Iterator[str]:
 def _answer_range(found: Evaluation) -> Iterator[str]:
     parts = _list_parts(found)
     if parts:
-        rates = [rate for one in parts for rate in one.rates]
-        rtts = [rtt for one in parts for rtt in one.rtts]
-        flows = [one.flows for one in parts]
-        least, most = format_rate(min(rates)), format_rate(max(rates))
-        spread = [f"rates from {least} to {most}" if least != most else f"one rate, {most}"]
-        if rtts:
-            least, most = format_measured(min(rtts)), format_measured(max(rtts))
-            spread.append(f"base RTTs from {least} to {most} ms" if least != most else f"one base RTT, {most} ms")
-        spread.append(f"at most {format_count(max(flows), 'bulk flow')}")
+        spread = [_describe_range("rate", [format_rate(rate) for rate in _find_ends(one.rates for one in parts)])]
+        if rtts := _find_ends(one.rtts for one in parts):
+            spread.append(_describe_range("base RTT", [format_measured(rtt) for rtt in rtts], " ms"))
+        spread.append(f"at most {format_count(max(one.flows for one in parts), 'bulk flow')}")
         yield f"The paths have {join_words(spread)}."
     seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values() if cell.seeds]
     if parts and seeds:
@@ -309,6 +291,17 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
         yield f"The judges saw {format_count(len(places), 'place')}; --rate and --rtt choose others."
 
 
+def _find_ends(parts: Iterable[Sequence[float]]) -> list[float]:
+    """Return the least and the greatest number, if there is one."""
+    numbers = [number for one in parts for number in one]
+    return [min(numbers), max(numbers)] if numbers else []
+
+
+def _describe_range(what: str, ends: Sequence[str], unit: str = "") -> str:
+    least, most = ends
+    return f"{what}s from {least} to {most}{unit}" if least != most else f"one {what}, {most}{unit}"
+
+
 def _answer_cells(found: Evaluation) -> Iterator[str]:
     mixed = [one for one in found.verdicts if len(one.counts) > 1]
     yield "The grade of a criterion is that of its worst cell. No mean is taken over cells, and each of them is listed."
@@ -320,18 +313,11 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
     open_cells = sum(one.decide_grade(place) == grades.CANNOT_TELL for one in found.verdicts for place in one.cells)
     if open_cells:
         yield f"The grade of {format_count(open_cells, 'cell')} is open with these seeds."
-    if found.suite.name == _RFC_9743:
-        for one in found.verdicts:
-            if DEPLOYMENT in one.criterion.answers:
-                yield f"{one.criterion.id}, all of it: {_list_cells(found, one)}."
-
-
-def _list_cells(found: Evaluation, one: Verdict) -> str:
-    cells = (
-        f"{found.format_place(place) or 'the only cell'} {format_measured(cell.value)}"
-        for place, cell in one.cells.items()
-    )
-    return "; ".join(cells)
+    for one in found.verdicts:
+        if found.suite.name == _RFC_9743 and DEPLOYMENT in one.criterion.answers:
+            places = {place: found.format_place(place) or "the only cell" for place in one.cells}
+            cells = (f"{places[place]} {format_measured(cell.value)}" for place, cell in one.cells.items())
+            yield f"{one.criterion.id}, all of it: {'; '.join(cells)}."
 
 
 def _answer_missing(found: Evaluation) -> Iterator[str]:
@@ -349,15 +335,18 @@ def _answer_missing(found: Evaluation) -> Iterator[str]:
         yield f"{capitalise(format_count(len(found.failed), 'run'))} failed, and are listed."
 
 
+_SENDERS = {
+    "stack": "The subject is the whole transport.",
+    "aqm": "All queues have the same senders, dumbbell's TCP; what another TCP makes of the queue is not shown.",
+    "media": "All controls have the same encoder and the same reports; what others make of the control is not shown.",
+}
+
+
 def _answer_transport(found: Evaluation) -> Iterator[str]:
     theirs = [one for one in found.verdicts if one.criterion.merit == "transport"]
-    if found.suite.of == "stack":
-        yield "The subject is the whole transport."
-    elif found.suite.of == "aqm":
-        yield "All queues have the same senders, dumbbell's TCP; what another TCP makes of the queue is not shown."
-    elif found.suite.of == "media":
-        yield "All controls have the same encoder and the same reports; what others make of the control is not shown."
-    elif not _is_judged(found):
+    if found.suite.of in _SENDERS:
+        yield _SENDERS[found.suite.of]
+    elif not found.is_judged:
         yield "All controls have the same TCP, dumbbell's, with the loss recovery and the timeouts of Linux."
     for one in theirs:
         yield f"{one.criterion.id} mostly judges the transport: {one.grade}."

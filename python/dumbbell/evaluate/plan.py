@@ -81,9 +81,9 @@ class Plan:
         """Add the runs of a scene at one position, with a candidate in it."""
         alone = _select_position(experiment, position)
         place = ScenePlace(scene.name, position)
-        self.tables.setdefault(place, _make_table(experiment, position))
-        roles = _list_roles(scene, _count_flows(experiment, position))
-        self._add_runs(alone, place, who.name, roles)
+        table = _make_table(alone)
+        self.tables.setdefault(place, table)
+        self._add_runs(alone, place, who.name, _list_roles(scene, table))
         where = format_where(self.labels[place])
         if suite.of == "stack":
             command = _format_stack_command(suite, scene, who, where, quick=self.quick)
@@ -97,13 +97,13 @@ class Plan:
         The subject's table stays, since buffers may follow from its base RTT.
         """
         alone = _select_position(experiment, position)
-        table = _make_table(experiment, position) | {"seeds": list(experiment.seeds)}
+        table = _make_table(alone) | {"seeds": list(experiment.seeds)}
         for path in (keys.parse_path(one) for one in scene.subject):
             for entry in keys.get_path(table, path[:2]):
                 entry["start"] = f"{(next(alone.make_cells()).duration - 1) / 1e9:.9f}s"
                 entry.pop("stop", None)
-        roles = _list_roles(scene, _count_flows(experiment, position))
-        self._add_runs(parse(table, str(scene.file)), ScenePlace(scene.name, position), NOBODY, roles)
+        place = ScenePlace(scene.name, position)
+        self._add_runs(parse(table, str(scene.file)), place, NOBODY, _list_roles(scene, table))
 
     def _add_runs(self, experiment: Experiment, place: ScenePlace, who: str, roles: Sequence[bool]) -> None:
         # what the name of a setting stands for
@@ -274,24 +274,16 @@ def _select_position(experiment: Experiment, position: Position) -> Experiment:
     return replace(experiment, matrix=alone)
 
 
-def _count_flows(experiment: Experiment, position: Position) -> list[int]:
-    """Return how many bulk flows each entry of `flows` is."""
-    return [int(one.get("count", 1)) for one in _make_table(experiment, position).get("flows", [])]
+def _make_table(alone: Experiment) -> dict[str, Any]:
+    """Return what a file says of an experiment with one position of its matrix alone, without seeds."""
+    return copy.deepcopy(alone.make_table((0,) * len(alone.matrix.axes)))
 
 
-def _list_roles(scene: SuiteScene, counts: Sequence[int]) -> list[bool]:
-    """Return whether each bulk flow is the subject's."""
+def _list_roles(scene: SuiteScene, table: Mapping[str, Any]) -> list[bool]:
+    """Return whether each bulk flow of an experiment is the subject's."""
     subjects = {path[1] for path in map(keys.parse_path, scene.subject) if path[0] == "flows"}
-    return [index in subjects for index, count in enumerate(counts) for _ in range(count)]
-
-
-def _make_table(experiment: Experiment, position: Position) -> dict[str, Any]:
-    """Return what the file says of one position of the matrix."""
-    table = copy.deepcopy(experiment.base)
-    for key, path, value in experiment.matrix.list_settings(position):
-        if key != keys.SETTING:
-            keys.set_path(table, path, value)
-    return {key: value for key, value in table.items() if key != "matrix"}
+    flows = table.get("flows", [])
+    return [index in subjects for index, one in enumerate(flows) for _ in range(int(one.get("count", 1)))]
 
 
 def _format_command(

@@ -8,7 +8,7 @@ from typing import Any
 from dumbbell.evaluate.plan import Candidate
 from dumbbell.experiment import plugins
 from dumbbell.experiment.file import parse
-from dumbbell.experiment.settings import format_toml
+from dumbbell.experiment.settings import show_setting
 
 # Linux's control of the same family, by the start of a control's name; that of CUBIC is the yardstick anyway
 FAMILIES = {"bbr": "bbr3", "reno": "reno", "newreno": "reno"}
@@ -37,12 +37,8 @@ def make_subject(
     words = [stack, *(["--cc", control] if control is not None else [])]
     if window != WINDOW:
         words += ["--window", "own" if window is None else f"{window}B"]
-    words += [word for key, value in settings.items() for word in ("--set", f"{key}={_show_value(value)}")]
+    words += [word for key, value in settings.items() for word in ("--set", show_setting(key, value))]
     return Candidate(str(found["name"]), flow, relative, tuple(words)), name
-
-
-def _show_value(value: Any) -> str:
-    return value if isinstance(value, str) else format_toml(value)
 
 
 def _resolve_control(flow: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from dumbbell.evaluate.suite_file import (
     Criterion,
     EvaluationSuite,
     Paragraph,
-    Seeds,
     SuiteReader,
     find_suite_file,
     read_suite_file,
@@ -141,10 +140,10 @@ class StatementSuite(EvaluationSuite):
     columns: Mapping[str, tuple[Value, ...]]
     """The values of every column of the matrix, in order."""
 
-    @property
-    def numbers(self) -> dict[str, float]:
-        """The values of the words."""
-        return {name: word.value for name, word in self.words.items()}
+    def list_columns(self, table: str) -> tuple[str, ...]:
+        """Return the columns of the cells of a table: those that no other table has for itself."""
+        others = {key for one in self.tables.values() for key in one.keys} - {*self.tables[table].keys}
+        return tuple(column for column in self.columns if column not in others)
 
 
 def normalise_value(value: Any) -> Value:
@@ -187,7 +186,6 @@ class _StatementReader(SuiteReader):
     def read_suite(self) -> StatementSuite:
         top = self.table
         check_name("of", top["of"], [KIND])
-        texts = {key: self._read_text(key, top.get(key, "")) for key in ("title", "source", "first", "program")}
         words = self._read_named("words", self._read_word)
         # what comes first is needed to check what comes later
         self.numbers = {name: word.value for name, word in words.items()}
@@ -198,7 +196,7 @@ class _StatementReader(SuiteReader):
         self.blocks = self._read_blocks(check_kind("cells", top["cells"], list, "tables, each a product of values"))
         self.defaults = self._read_selection("defaults", top.get("defaults", {}))
         self.sets = self._read_named("sets", lambda _, key, one: self._read_selection(key, one))
-        paragraphs = self._read_named("paragraphs", self._read_paragraph)
+        self.paragraphs = self._read_named("paragraphs", self._read_paragraph)
         found: dict[str, Statement] = {}
         for number, one in enumerate(check_kind("criterion", top["criterion"], list, "tables, one per criterion")):
             name = check_kind(f"criterion[{number}]", one, dict, "a table").get("id")
@@ -207,28 +205,21 @@ class _StatementReader(SuiteReader):
             try:
                 if name in found:
                     raise Unfit("two criteria have this name", "another name for one of them", key="id")
-                found[name] = self._read_statement(one, paragraphs)
+                found[name] = self._read_statement(one)
             except InputError as error:
                 raise error.move_into("", f"criterion {name}: ") from None
         return StatementSuite(
             name=self.path.resolve().parent.name.replace("_", "-"),
             file=self.path,
             of=KIND,
-            yardsticks=(),
-            seeds=Seeds(),
-            paragraphs=paragraphs,
+            paragraphs=self.paragraphs,
             words=words,
-            scenes={},
-            measures={},
             criteria=tuple(found.values()),
             results=self._read_texts("results", top.get("results", [])),
             tables=self.tables,
             shares=self.shares,
             columns={column: tuple(values) for column, values in self.columns.items()},
-            title=texts["title"],
-            source=texts["source"],
-            first=texts["first"],
-            program=texts["program"],
+            **self._read_all("", top, "title", "source", "first", "program"),
         )
 
     # head of the file
@@ -236,7 +227,7 @@ class _StatementReader(SuiteReader):
     def _read_paragraph(self, name: str, key: str, value: Any) -> Paragraph:
         table = check_keys(key, value, ("title", "counted"), ("title",))
         counted = check_kind(f"{key}.counted", table.get("counted", True), bool, "true or false")
-        return Paragraph(name, self._read_text(f"{key}.title", table["title"]), "", counted=counted)
+        return Paragraph(name, self._read_text(f"{key}.title", table["title"]), counted=counted)
 
     def _read_share(self, name: str, key: str, one: Any) -> Quantifier:
         if name in QUANTIFIERS:
@@ -356,7 +347,7 @@ class _StatementReader(SuiteReader):
         columns = ", ".join(sorted(named & self.own)) or "the columns of this criterion"
         raise WrongValue(quote_value(measure), f"a measure that goes with {columns}", key=key)
 
-    def _read_statement(self, one: dict[str, Any], paragraphs: Mapping[str, Paragraph]) -> Statement:
+    def _read_statement(self, one: dict[str, Any]) -> Statement:
         check_keys("", one, STATEMENT_KEYS, ("answers", "says", "measure", "passes", "cells"))
         bar = self._read_bar("passes", one["passes"])
         over = self._read_compared("over", one.get("over", {}))
@@ -382,14 +373,10 @@ class _StatementReader(SuiteReader):
         figures = self._read_values("figure", one.get("figure", []))
         return Statement(
             id=one["id"],
-            answers=self._read_answers("answers", one["answers"], paragraphs),
+            answers=self._read_answers("answers", one["answers"]),
             says=check_kind("says", one["says"], str, "one sentence"),
-            scene="",
             measure=one["measure"],
             passes=bar,
-            level=None,
-            fails=None,
-            note=self._read_text("note", one.get("note", "")),
             figures=tuple(check_kind("figure", each, int, "numbers of figures") for each in figures),
             table=table,
             cells=cells,
@@ -400,9 +387,9 @@ class _StatementReader(SuiteReader):
             against=against,
             condition=bar.format_numbers(self.numbers),
             quantifier=quantifiers[check_name("cells", one["cells"], list(quantifiers))],
-            reason=self._read_text("reason", one.get("reason", "")),
             linux_fails=check_kind("linux.fails", linux["fails"], bool, "true or false") if "fails" in linux else None,
             linux=self._read_text("linux.says", linux.get("says", "")),
+            **self._read_all("", one, "note", "reason"),
         )
 
     def _list_restricted(self, cells: Iterable[Cell]) -> str:

@@ -1,18 +1,23 @@
-"""Verdicts on statements as text for terminals, as Markdown, CSV and JSON."""
+"""Verdicts on statements as text for terminals, as Markdown, CSV, JSON, and as a page with all cells."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dumbbell.evaluate.comparison import format_figure
 from dumbbell.evaluate.statement_file import StatementSuite
-from dumbbell.evaluate.statement_verdict import FAILS, HOLDS, NO_DATA, Interval, StatementVerdict
+from dumbbell.evaluate.statement_verdict import FAILS, HOLDS, NO_DATA, Interval, StatementCell, StatementVerdict
+from dumbbell.evaluate.suite_file import Paragraph
+from dumbbell.evaluate.verdict_report import load_page
 from dumbbell.results.tables import align_table, format_half, format_number
-from dumbbell.words import capitalise, format_count
+from dumbbell.words import capitalise, format_count, join_words
 
+Judged = Sequence[tuple[StatementSuite, Sequence[StatementVerdict]]]
 _MOST_NAMED = 4  # cells
 
 
@@ -61,18 +66,20 @@ def list_remarks(verdict: StatementVerdict) -> list[str]:
     return found
 
 
-def stands_in(verdict: StatementVerdict, name: str) -> bool:
-    """Whether a statement stands in a section: the first of those that it answers."""
-    return verdict.statement.answers[0] == name
+def _group_verdicts(
+    suite: StatementSuite, verdicts: Sequence[StatementVerdict]
+) -> list[tuple[Paragraph, list[StatementVerdict]]]:
+    """Return the sections with their verdicts: a statement stands in the first of the sections that it answers."""
+    found = [(one, [of for of in verdicts if of.statement.answers[0] == one.id]) for one in suite.paragraphs.values()]
+    return [(section, of_section) for section, of_section in found if of_section]
 
 
 def summarise_statements(suite: StatementSuite, verdicts: Sequence[StatementVerdict]) -> str:
     """Return how many statements hold, and of every section that does not count among them."""
     counted = [one for one in verdicts if suite.paragraphs[one.statement.answers[0]].counted]
     lines = [_format_counts(counted)] if counted else []
-    for name, section in suite.paragraphs.items():
-        of = [one for one in verdicts if stands_in(one, name)]
-        if of and not section.counted:
+    for section, of in _group_verdicts(suite, verdicts):
+        if not section.counted:
             lines.append(f"{section.title} (not counted): {_format_counts(of)}")
     return "\n".join(lines)
 
@@ -103,10 +110,7 @@ def format_statements(suite: StatementSuite, verdicts: Sequence[StatementVerdict
 def format_statement_page(suite: StatementSuite, verdicts: Sequence[StatementVerdict]) -> str:
     """Return Markdown: summary, a table for each section, remarks below it, and what words were taken for."""
     parts = [f"# {suite.title}", summarise_statements(suite, verdicts).replace("\n", "\n\n")]
-    for name, section in suite.paragraphs.items():
-        of = [one for one in verdicts if stands_in(one, name)]
-        if not of:
-            continue
+    for section, of in _group_verdicts(suite, verdicts):
         rows = [
             [
                 f"`{one.statement.id}`",
@@ -176,3 +180,30 @@ def make_json(suite: StatementSuite, verdicts: Sequence[StatementVerdict]) -> st
     words, shares = ({name: asdict(one) for name, one in some.items()} for some in (suite.words, suite.shares))
     whole = {"title": suite.title, "words": words, "shares": shares, "criteria": rows}
     return json.dumps(whole, indent=2, allow_nan=False)
+
+
+def make_statement_page(judged: Judged, command: str, notes: Sequence[str] = ()) -> str:
+    """Return a page that stands alone; `command` is the line that was typed."""
+    return load_page("statement_page.html").render(
+        title=join_words(suite.title for suite, _ in judged),
+        command=command,
+        judged=judged,
+        notes=notes,
+        summarise=summarise_statements,
+        group_verdicts=_group_verdicts,
+        format_found=format_found,
+        format_counts=_format_cell_counts,
+        format_value=_format_value,
+        list_remarks=list_remarks,
+        list_words=list_words,
+        join_words=join_words,
+    )
+
+
+def _format_cell_counts(verdict: StatementVerdict) -> str:
+    counts = Counter(cell.says for cell in verdict.cells)
+    return ", ".join(f"{word}: {number}" for word, number in sorted(counts.items())) or "none has data"
+
+
+def _format_value(cell: StatementCell) -> str:
+    return format_figure(cell.value.mean, cell.value.low, cell.value.high, none="-")

@@ -54,6 +54,14 @@ class StatementCell:
     grade: str
     sure: bool = True
 
+    @property
+    def says(self) -> str:
+        """Whether it meets the bar, in words."""
+        if self.grade == NO_DATA:
+            return self.grade
+        met = "meets the bar" if self.grade == HOLDS else "does not meet it"
+        return met if self.sure else f"{met}, within the error"
+
 
 @dataclass(frozen=True)
 class StatementVerdict:
@@ -167,9 +175,7 @@ def judge_statements(suite: StatementSuite, tables: Mapping[str, pl.DataFrame]) 
 
 
 def _make_index(suite: StatementSuite, name: str, frame: pl.DataFrame) -> _Index:
-    table = suite.tables[name]
-    own = {key for one in suite.tables.values() for key in one.keys}
-    keys = tuple(column for column in suite.columns if column not in own or column in table.keys)
+    table, keys = suite.tables[name], suite.list_columns(name)
     for column in (*keys, "seed", *table.measures):
         if column not in frame.columns:
             where = f"table.{name}.{'measures' if column in table.measures else 'keys'}"

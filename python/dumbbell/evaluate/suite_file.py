@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from dumbbell.errors import InputError, Missing, Nothing, Unfit, UnknownName, quote_value
 from dumbbell.evaluate.criterion_bar import CriterionBar, parse_bar
-from dumbbell.evaluate.judge_keys import JUDGES, PathGrid, TraceNeeds, read_grid, read_needs
-from dumbbell.experiment import places
+from dumbbell.experiment import places, units
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name, is_number, make_error
 from dumbbell.experiment.toml_file import read_toml
 
@@ -36,6 +35,10 @@ _CRITERION_KEYS = (
 )
 _OF_SCENE = ("answers", "source", "only")  # keys of criteria that a scene may have for all of its criteria
 _JUDGED_KEYS = ("id", "answers", "says", "judge", "trace", "note")
+_SENTENCES = ("setup", "real")  # keys of `trace` that are texts, not lists of names
+_BARS = ("passes", "level", "fails")
+JUDGES = ("bbr",)
+"""Packages next to this module with judges: the part of a judge's name before the dot."""
 FUNCTION_OPTIONS = {"longest_below": ("role", "below"), "longest_gap": ("role", "outages", "over")}
 """Functions that measure runs where SQL is too clumsy, with their keys."""
 MERITS = {
@@ -53,7 +56,7 @@ class Paragraph:
 
     id: str
     title: str
-    word: str
+    word: str = ""
     author: str = ""
     lacks: str = ""
     counted: bool = True
@@ -104,17 +107,44 @@ class HarmRule:
 
 
 @dataclass(frozen=True)
+class TraceNeeds:
+    """The fields that the trace of another implementation must have for a judge.
+
+    `setup` is what has to be done to the flow, and `real` how a real stack gets there. `columns` is what the trace
+    needs in addition to states, `flags` what is compared if it has it. `times` and `values` are what the judge must be
+    told of the set-up by name, `optional` what else it may be told.
+    """
+
+    setup: str = ""
+    real: str = ""
+    columns: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PathGrid:
+    """Rates of links in bit/s and base RTTs in ns at which judges judge; `quick` has those that --quick keeps."""
+
+    rates: tuple[int, ...] = ()
+    rtts: tuple[int, ...] = ()
+    quick: PathGrid | None = None
+
+
+@dataclass(frozen=True)
 class Criterion:
     """One statement about the subject: a measure in the cells of a scene, and the bars that it is compared with."""
 
     id: str
     answers: tuple[str, ...]
     says: str
-    scene: str
-    measure: str
-    passes: CriterionBar | None
-    level: CriterionBar | None
-    fails: CriterionBar | None
+    scene: str = ""
+    measure: str = ""
+    passes: CriterionBar | None = None
+    level: CriterionBar | None = None
+    fails: CriterionBar | None = None
     no_data: str = ""
     """Why it does not apply to a subject of which the measure has no value."""
     note: str = ""
@@ -165,13 +195,13 @@ class EvaluationSuite:
     source: str
     first: str
     """The sentence that a report begins with: what it is, and what it is not."""
-    yardsticks: tuple[str, ...]
-    seeds: Seeds
     paragraphs: Mapping[str, Paragraph]
     words: Mapping[str, NamedNumber]
-    scenes: Mapping[str, SuiteScene]
-    measures: Mapping[str, CriterionMeasure]
     criteria: tuple[Criterion, ...]
+    yardsticks: tuple[str, ...] = ()
+    seeds: Seeds = field(default_factory=Seeds)
+    scenes: Mapping[str, SuiteScene] = field(default_factory=dict)
+    measures: Mapping[str, CriterionMeasure] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     """All kinds of subjects; `of` is the first of them."""
     grid: PathGrid = field(default_factory=PathGrid)
@@ -194,6 +224,11 @@ class EvaluationSuite:
         answered = {paragraph for one in kept for paragraph in one.answers}
         paragraphs = {name: one for name, one in self.paragraphs.items() if name in answered or name in names}
         return replace(self, criteria=kept, paragraphs=paragraphs)
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The values of the words."""
+        return {name: word.value for name, word in self.words.items()}
 
     @property
     def used_scenes(self) -> list[SuiteScene]:
@@ -239,6 +274,41 @@ def read_suite_file(path: Path, read: Callable[[dict[str, Any], Path], _T]) -> _
             raise error.move_into(str(path)) from None
 
 
+def replace_bars(suite: EvaluationSuite, path: Path) -> EvaluationSuite:
+    """Return a suite with the bars of a file: those that it names replace the suite's. Raises InputError.
+
+    A table has the name of a criterion, `passes`, `level` and `fails` as in a suite, or false where the criterion is to
+    have no such bar, and `origin`, which reports print.
+    """
+    table = read_toml(path, "bars by criterion (TOML)")
+    known = {one.id: one for one in suite.criteria}
+    names = {*suite.words, *suite.yardsticks}
+    with places.place_errors(path):
+        try:
+            for key, value in table.items():
+                if key not in known:
+                    raise UnknownName(key, among=list(known), key=key, what="criterion")
+                one = check_keys(key, value, (*_BARS, "origin"), ("origin",))
+                origin = check_kind(f"{key}.origin", one["origin"], str, "text")
+                bars: dict[str, Any] = dict.fromkeys(name for name in _BARS if name in one)
+                bars |= _read_bars(key, {name: bar for name, bar in one.items() if bar is not False}, names)
+                known[key] = replace(known[key], origin=f"{path.name}: {origin}", **bars)
+                _require_bar(key, known[key])
+        except InputError as error:
+            raise error.move_into(str(path)) from None
+    return replace(suite, criteria=tuple(known.values()))
+
+
+def _read_bars(key: str, table: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the bars of a table by their keys."""
+    return {one: parse_bar(table[one], names, f"{key}.{one}") for one in _BARS if one in table}
+
+
+def _require_bar(key: str, criterion: Criterion) -> None:
+    if criterion.passes is None and criterion.level is None:
+        raise Missing("a bar: passes, level, or both", key=key)
+
+
 class SuiteReader:
     """Reads a suite with a subject; other kinds of suites read other keys."""
 
@@ -252,44 +322,42 @@ class SuiteReader:
     def read_suite(self) -> EvaluationSuite:
         """Return the checked suite. Raises InputError."""
         top = self.table
-        texts = {key: self._read_text(key, top.get(key, "")) for key in ("title", "source", "first")}
         kinds = self._read_texts("of", top["of"]) if isinstance(top["of"], list) else (top["of"],)
         for one in kinds:
             check_name("of", one, list(KINDS))
         yardsticks = self._read_texts("yardsticks", top.get("yardsticks", []))
         words = self._read_named("words", self._read_word)
-        paragraphs = self._read_named("paragraphs", self._read_paragraph)
-        scenes = self._read_named("scene", self._read_scene)
-        measures = self._read_named("measure", self._read_measure)
-        names = {*words, *yardsticks}
-        if len(names) != len(words) + len(yardsticks):
+        # what comes first is needed to check what comes later
+        self.paragraphs = self._read_named("paragraphs", self._read_paragraph)
+        self.scenes = self._read_named("scene", self._read_scene)
+        self.measures = self._read_named("measure", self._read_measure)
+        self.names = {*words, *yardsticks}
+        if len(self.names) != len(words) + len(yardsticks):
             raise Unfit("a word has the name of a yardstick", "another name for the word", key="words")
         criteria: dict[str, Criterion] = {}
         for key, one in self._list_criteria():
-            found = self._read_criterion(key, one, names, paragraphs, scenes, measures)
+            found = self._read_criterion(key, one)
             if found.id in criteria:
                 raise Unfit("two criteria have this name", "another name for one of them", key=f"{key}.id")
             criteria[found.id] = found
         if not criteria:
             raise Missing("[[criterion]], or criteria of a scene", key="criterion")
-        name = self.path.parent.name
-        seeds = self._read_seeds(top.get("seeds", {}))
         return EvaluationSuite(
-            name=name,
+            name=self.path.parent.name,
             file=self.path,
             of=kinds[0],
             yardsticks=yardsticks,
-            seeds=seeds,
-            paragraphs=paragraphs,
+            seeds=self._read_seeds(top.get("seeds", {})),
+            paragraphs=self.paragraphs,
             words=words,
-            scenes=scenes,
-            measures=measures,
+            scenes=self.scenes,
+            measures=self.measures,
             criteria=tuple(criteria.values()),
             kinds=kinds,
-            grid=read_grid("grid", top["grid"]) if "grid" in top else PathGrid(),
+            grid=self._read_grid("grid", top["grid"]) if "grid" in top else PathGrid(),
             times=self._read_named("times", lambda _name, key, text: self._read_text(key, text)),
             values=self._read_named("values", lambda _name, key, text: self._read_text(key, text)),
-            **texts,
+            **self._read_all("", top, "title", "source", "first"),
         )
 
     def _list_criteria(self) -> Iterator[tuple[str, Any]]:
@@ -309,17 +377,21 @@ class SuiteReader:
     def _read_texts(self, key: str, value: Any) -> tuple[str, ...]:
         return tuple(self._read_text(f"{key}[{n}]", one) for n, one in enumerate(check_kind(key, value, list, "texts")))
 
-    def _read_answers(self, key: str, value: Any, paragraphs: Mapping[str, Paragraph]) -> tuple[str, ...]:
+    def _read_all(self, key: str, table: Mapping[str, Any], *names: str) -> dict[str, Any]:
+        """Return texts of a table by their keys, empty ones for those that are not there."""
+        dot = f"{key}." if key else ""
+        return {name: self._read_text(f"{dot}{name}", table.get(name, "")) for name in names}
+
+    def _read_answers(self, key: str, value: Any) -> tuple[str, ...]:
         found = self._read_texts(key, value)
-        return tuple(check_name(f"{key}[{number}]", one, list(paragraphs)) for number, one in enumerate(found))
+        return tuple(check_name(f"{key}[{number}]", one, list(self.paragraphs)) for number, one in enumerate(found))
 
     def _read_named(self, key: str, read: Callable[[str, str, Any], _T]) -> dict[str, _T]:
         found: dict[str, Any] = check_kind(key, self.table.get(key, {}), dict, "a table of tables")
         return {name: read(name, f"{key}.{name}", one) for name, one in found.items()}
 
     def _read_seeds(self, value: Any) -> Seeds:
-        names = ("quick", "first", "most")
-        table = check_keys("seeds", value, names)
+        table = check_keys("seeds", value, ("quick", "first", "most"))
         for name, number in table.items():
             if not isinstance(number, int) or isinstance(number, bool) or not 2 <= number <= 1000:
                 raise make_error(f"seeds.{name}", number, "a whole number from 2 to 1000")
@@ -328,6 +400,16 @@ class SuiteReader:
             raise Unfit("most is less than first", "as many as first, or more", key="seeds.most")
         return found
 
+    def _read_grid(self, key: str, value: Any) -> PathGrid:
+        kinds = {"rates": "rate", "rtts": "time"}
+        table = dict(check_keys(key, value, (*kinds, "quick"), tuple(kinds)))
+        quick = table.pop("quick", None)
+        found = {
+            name: tuple(int(units.parse(kinds[name], one)) for one in self._read_texts(f"{key}.{name}", texts))
+            for name, texts in table.items()
+        }
+        return PathGrid(**found, quick=None if quick is None else self._read_grid(f"{key}.quick", quick))
+
     def _read_word(self, _name: str, key: str, value: Any) -> NamedNumber:
         table = check_keys(key, value, ("value", "origin"), ("value", "origin"))
         if not is_number(table["value"]):
@@ -335,10 +417,8 @@ class SuiteReader:
         return NamedNumber(float(table["value"]), self._read_text(f"{key}.origin", table["origin"]))
 
     def _read_paragraph(self, name: str, key: str, value: Any) -> Paragraph:
-        table = check_keys(key, value, ("title", "word", "author", "lacks"), ("title",))
         names = ("title", "word", "author", "lacks")
-        title, word, author, lacks = (self._read_text(f"{key}.{one}", table.get(one, "")) for one in names)
-        return Paragraph(name, title, word, author, lacks)
+        return Paragraph(name, **self._read_all(key, check_keys(key, value, names, ("title",)), *names))
 
     def _read_scene(self, name: str, key: str, value: Any) -> SuiteScene:
         known = ("file", "set", "subject", "quick", "criteria", *_OF_SCENE)
@@ -346,103 +426,67 @@ class SuiteReader:
         file = self.path.parent / self._read_text(f"{key}.file", table.get("file", f"{name}.toml"))
         settings = check_kind(f"{key}.set", table.get("set", {}), dict, "keys of the file with their values")
         subject = table.get("subject", self.table.get("subject"))
+        axes = check_kind(f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix")
         quick = {
             axis: tuple(check_kind(f"{key}.quick.{axis}", positions, list, "positions of the axis, from 0"))
-            for axis, positions in check_kind(
-                f"{key}.quick", table.get("quick", {}), dict, "axes of the matrix"
-            ).items()
+            for axis, positions in axes.items()
         }
         return SuiteScene(name, file, self._read_texts(f"{key}.subject", subject), quick, settings)
 
-    def _read_harm(
-        self, key: str, criterion: Mapping[str, Any], bar: CriterionBar | None, measures: Mapping[str, CriterionMeasure]
-    ) -> HarmRule | None:
+    def _read_harm(self, key: str, criterion: Mapping[str, Any], bar: CriterionBar) -> HarmRule | None:
         found = criterion.get("harm", False)
         if found is False:
             return None
         if self.table["of"] == "aqm":
             raise Unfit("a queue has no scene without it", "harm by congestion controls", key=key)
-        if found is True and bar is not None:
+        if found is True:
             return HarmRule(criterion["measure"], not bar.is_upper)
         if not isinstance(found, dict):
             raise make_error(key, found, 'true, or a table such as { measure = "goodput", better = "more" }')
         check_keys(key, found, ("measure", "better"), ("measure", "better"))
-        measure = check_name(f"{key}.measure", found["measure"], list(measures))
+        measure = check_name(f"{key}.measure", found["measure"], list(self.measures))
         return HarmRule(measure, check_name(f"{key}.better", found["better"], ["more", "less"]) == "more")
 
     def _read_measure(self, name: str, key: str, value: Any) -> CriterionMeasure:
         table = check_kind(key, value, dict, "a table with title, and sql or function")
         if ("sql" in table) == ("function" in table):
             raise Unfit("a measure is either SQL or a function", "sql or function", key=key)
-        unit, title = (self._read_text(f"{key}.{one}", table.get(one, "")) for one in ("unit", "title"))
-        if "sql" in table:
-            check_keys(key, table, ("title", "unit", "sql", "quantile"), ("title",))
-            sql = self._read_text(f"{key}.sql", table["sql"])
-            return CriterionMeasure(name, title, unit, sql=sql, quantile=self._read_quantile(key, table))
-        function = check_name(f"{key}.function", table["function"], list(FUNCTION_OPTIONS))
-        options = FUNCTION_OPTIONS[function]
-        check_keys(key, table, ("title", "unit", "function", "quantile", *options), ("title", *options))
-        chosen = {one: table[one] for one in options}
-        quantile = self._read_quantile(key, table)
-        return CriterionMeasure(name, title, unit, function=function, options=chosen, quantile=quantile)
-
-    def _read_quantile(self, key: str, table: Mapping[str, Any]) -> float | None:
+        options: tuple[str, ...] = ()
+        if "function" in table:
+            options = FUNCTION_OPTIONS[check_name(f"{key}.function", table["function"], list(FUNCTION_OPTIONS))]
+        source = "function" if "function" in table else "sql"
+        check_keys(key, table, ("title", "unit", source, "quantile", *options), ("title", *options))
         quantile = table.get("quantile")
         if quantile is not None and (not is_number(quantile) or not 0 < quantile <= 1):
             raise make_error(f"{key}.quantile", quantile, "a number above 0, at most 1")
-        return quantile
+        texts = self._read_all(key, table, "title", "unit", source)
+        return CriterionMeasure(name, **texts, options={one: table[one] for one in options}, quantile=quantile)
 
-    def _read_criterion(
-        self,
-        key: str,
-        value: Any,
-        names: set[str],
-        paragraphs: Mapping[str, Paragraph],
-        scenes: Mapping[str, SuiteScene],
-        measures: Mapping[str, CriterionMeasure],
-    ) -> Criterion:
-        if isinstance(value, dict) and "judge" in value:
-            return self._read_judged(key, value, paragraphs)
-        table = check_keys(key, value, _CRITERION_KEYS, ("id", "answers", "says", "scene", "measure"))
-        bars: dict[str, CriterionBar | None] = {
-            one: parse_bar(table[one], names, f"{key}.{one}") if one in table else None
-            for one in ("passes", "level", "fails")
-        }
-        if bars["passes"] is None and bars["level"] is None:
-            raise Missing("a bar: passes, level, or both", key=key)
-        return Criterion(
-            id=self._read_text(f"{key}.id", table["id"]),
-            answers=self._read_answers(f"{key}.answers", table["answers"], paragraphs),
-            says=self._read_text(f"{key}.says", table["says"]),
-            scene=check_name(f"{key}.scene", table["scene"], list(scenes)),
-            measure=check_name(f"{key}.measure", table["measure"], list(measures)),
-            passes=bars["passes"],
-            level=bars["level"],
-            fails=bars["fails"],
-            no_data=self._read_text(f"{key}.no_data", table.get("no_data", "")),
-            note=self._read_text(f"{key}.note", table.get("note", "")),
+    def _read_criterion(self, key: str, value: Any) -> Criterion:
+        is_judged = isinstance(value, dict) and "judge" in value
+        known = _JUDGED_KEYS if is_judged else _CRITERION_KEYS
+        own = ("judge",) if is_judged else ("scene", "measure")
+        table = check_keys(key, value, known, ("id", "answers", "says", *own))
+        answers = self._read_answers(f"{key}.answers", table["answers"])
+        texts = self._read_all(key, table, "id", "says", "no_data", "note", "source", "only", "judge")
+        if is_judged:
+            if "grid" not in self.table:
+                raise Missing("rates and rtts of the paths at which judges judge", key="grid")
+            check_name(f"{key}.judge", texts["judge"].partition(".")[0], JUDGES)
+            return Criterion(answers=answers, needs=self._read_needs(f"{key}.trace", table.get("trace", {})), **texts)
+        found = Criterion(
+            answers=answers,
+            scene=check_name(f"{key}.scene", table["scene"], list(self.scenes)),
+            measure=check_name(f"{key}.measure", table["measure"], list(self.measures)),
             merit=check_name(f"{key}.merit", table.get("merit", "subject"), list(MERITS)),
-            harm=self._read_harm(f"{key}.harm", table, bars["passes"] or bars["level"], measures),
-            source=self._read_text(f"{key}.source", table.get("source", "")),
-            only=self._read_text(f"{key}.only", table.get("only", "")),
+            **_read_bars(key, table, self.names),
+            **texts,
         )
+        _require_bar(key, found)
+        return replace(found, harm=self._read_harm(f"{key}.harm", table, found.bars[0]))
 
-    def _read_judged(self, key: str, value: Any, paragraphs: Mapping[str, Paragraph]) -> Criterion:
-        table = check_keys(key, value, _JUDGED_KEYS, ("id", "answers", "says", "judge"))
-        if "grid" not in self.table:
-            raise Missing("rates and rtts of the paths at which judges judge", key="grid")
-        judge = self._read_text(f"{key}.judge", table["judge"])
-        check_name(f"{key}.judge", judge.partition(".")[0], JUDGES)
-        return Criterion(
-            id=self._read_text(f"{key}.id", table["id"]),
-            answers=self._read_answers(f"{key}.answers", table["answers"], paragraphs),
-            says=self._read_text(f"{key}.says", table["says"]),
-            scene="",
-            measure="",
-            passes=None,
-            level=None,
-            fails=None,
-            note=self._read_text(f"{key}.note", table.get("note", "")),
-            judge=judge,
-            needs=read_needs(f"{key}.trace", table.get("trace", {})),
-        )
+    def _read_needs(self, key: str, value: Any) -> TraceNeeds:
+        table = check_keys(key, value, [one.name for one in fields(TraceNeeds)])
+        found = self._read_all(key, table, *_SENTENCES)
+        found |= {name: self._read_texts(f"{key}.{name}", one) for name, one in table.items() if name not in found}
+        return TraceNeeds(**found)

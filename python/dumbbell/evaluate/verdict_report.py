@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,20 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, Template
 
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.comparison import EvaluationComparison
+from dumbbell.evaluate.case_verdict import SIGNS, CaseVerdict
+from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
+from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm
-from dumbbell.evaluate.judged_report import convert_judgement, format_judgements
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
-from dumbbell.evaluate.verdict_maps import draw_verdict_map, name_cell, name_grade
+from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured, join_words
 
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_MOST_REASONS = 3  # of a criterion
+_OBJECTIONS = "What a critical reader may object, and what this run answers:"
 HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
 
 
@@ -40,9 +47,7 @@ def describe_setup(found: Evaluation) -> str:
 
 def summarise(found: Evaluation) -> str:
     """Return one sentence with the number of criteria of each grade."""
-    counts: dict[str, int] = {}
-    for one in sorted(found.verdicts, key=lambda verdict: grades.rank(verdict.grade)):
-        counts[one.grade] = counts.get(one.grade, 0) + 1
+    counts = Counter(one.grade for one in sorted(found.verdicts, key=lambda verdict: grades.rank(verdict.grade)))
     parts = [f"{number} {grade}" for grade, number in counts.items()]
     return f"Of {format_count(len(found.verdicts), 'criterion', 'criteria')}, by their worst cells: {', '.join(parts)}."
 
@@ -63,20 +68,28 @@ def format_report(found: Evaluation, *, markdown: bool = False) -> str:
         _format_table(found),
         _format_harm(found),
         _format_unanswered(found),
-        format_judgements(found),
-        "\n".join(["Notes:", *(f"- {note}" for note in notes)]) if notes else "",
+        _format_judgements(found),
+        _format_list("Notes:", notes),
         _format_bars(found),
-        _format_objections(found) if markdown else "",
+        _format_list(_OBJECTIONS, (f"*{one.title}* {one.answer}" for one in list_objections(found)))
+        if markdown
+        else "",
         _format_commands(found, markdown=markdown),
-        "\n".join(["Runs that failed:", *(f"- {one}" for one in found.failed)]) if found.failed else "",
+        _format_list("Runs that failed:", found.failed),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _format_list(title: str, lines: Iterable[str]) -> str:
+    """Return lines below a title; nothing if there are none."""
+    shown = [f"- {line}" for line in lines]
+    return "\n".join([title, *shown]) if shown else ""
 
 
 def explain_rows(found: Evaluation) -> str:
     """Return what the rows of the table of criteria are."""
     row = "Each row is a criterion with its worst cell, whose grade it has"
-    if all(one.criterion.judge for one in found.verdicts):
+    if found.is_judged:
         return f"{row}."
     yardsticks = found.suite.yardsticks
     has = "has" if len(yardsticks) == 1 else "have"
@@ -85,36 +98,20 @@ def explain_rows(found: Evaluation) -> str:
 
 
 def _format_table(found: Evaluation) -> str:
-    if all(one.criterion.judge for one in found.verdicts):
-        return _format_judged_table(found)
-    yardsticks = list(found.suite.yardsticks)
-    header = ["section", "criterion", "grade", "measure", "value", *yardsticks, "cells", "worst cell"]
-    rows = []
-    for one in found.verdicts:
-        rows.append(
-            [
-                ", ".join(one.criterion.answers),
-                one.criterion.id,
-                one.grade,
-                _describe_measure(found, one),
-                format_value(one),
-                *(_format_other(one, name) for name in yardsticks),
-                _format_counts(one),
-                found.format_place(one.worst) or "the only one",
-            ]
-        )
-    return align_table(header, rows, words=(0, 1, 2, 3, len(header) - 2, len(header) - 1))
-
-
-def _format_judged_table(found: Evaluation) -> str:
-    header = ["section", "criterion", "grade", "title", "cells", "worst cell"]
+    numbers = [] if found.is_judged else ["value", *found.suite.yardsticks]
+    header = ["section", "criterion", "grade", "title" if found.is_judged else "measure", *numbers, "cells"]
+    header.append("worst cell")
     rows = []
     for one in found.verdicts:
         sections = one.criterion.answers
-        title = "; ".join(found.suite.paragraphs[name].title for name in sections)
-        worst = found.format_place(one.worst)
-        rows.append([", ".join(sections), one.criterion.id, one.grade, title, _format_counts(one), worst])
-    return align_table(header, rows, words=tuple(range(len(header))))
+        if found.is_judged:
+            shown = ["; ".join(found.suite.paragraphs[name].title for name in sections)]
+        else:
+            others = (format_other(one, name) for name in found.suite.yardsticks)
+            shown = [describe_measure(found, one), format_value(one), *others]
+        place = found.format_place(one.worst) or "the only one"
+        rows.append([", ".join(sections), one.criterion.id, one.grade, *shown, format_counts(one), place])
+    return align_table(header, rows, words=tuple(n for n, name in enumerate(header) if name not in numbers))
 
 
 def _has_note(one: Verdict) -> bool:
@@ -125,7 +122,8 @@ def _lacks_data(one: Verdict) -> bool:
     return bool(one.criterion.no_data) and one.grade == grades.NOT_APPLICABLE
 
 
-def _describe_measure(found: Evaluation, one: Verdict) -> str:
+def describe_measure(found: Evaluation, one: Verdict) -> str:
+    """Return what a criterion measures, with its unit, or its judge."""
     if one.criterion.judge:
         return f"judge {one.criterion.judge}"
     measure = found.suite.measures[one.criterion.measure]
@@ -137,10 +135,7 @@ def format_value(one: Verdict, place: ScenePlace | None = None) -> str:
     cell = one.cells[place or one.worst]
     if cell.judged is not None and one.criterion.judge:
         return "-"
-    if math.isnan(cell.value):
-        return "no data"
-    low, high = format_measured(cell.low), format_measured(cell.high)
-    return format_measured(cell.value) + (f" ({low} to {high})" if low != high else "")
+    return format_figure(cell.value, cell.low, cell.high)
 
 
 def describe_cell(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
@@ -149,15 +144,16 @@ def describe_cell(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
     if cell.judged is not None:
         return cell.reason
     others = ", ".join(f"{name} {format_measured(value)}" for name, value in cell.others.items())
-    return f"{_describe_measure(found, one)}: {format_value(one, place)}{f' ({others})' if others else ''}"
+    return f"{describe_measure(found, one)}: {format_value(one, place)}{f' ({others})' if others else ''}"
 
 
-def _format_other(one: Verdict, name: str) -> str:
-    value = one.cells[one.worst].others.get(name, math.nan)
-    return "-" if math.isnan(value) else format_measured(value)
+def format_other(one: Verdict, name: str, place: ScenePlace | None = None) -> str:
+    """Return the value of a yardstick in a cell, the worst one by default."""
+    return format_measured(one.cells[place or one.worst].others.get(name, math.nan))
 
 
-def _format_counts(one: Verdict) -> str:
+def format_counts(one: Verdict) -> str:
+    """Return how many cells have each grade."""
     return ", ".join(f"{grade}: {number}" for grade, number in one.counts)
 
 
@@ -170,16 +166,13 @@ def _format_harm(found: Evaluation) -> str:
             who = [("it", ""), *((name, name) for name in found.suite.yardsticks)]
             texts = [f"{said} {format_harm(found.harm[one.criterion.id, worst].get(name))}" for said, name in who]
             place = found.format_place(worst)
-            lines.append(f"- {one.criterion.id}, {measure}: {', '.join(texts)}{f' ({place})' if place else ''}")
-    return "\n".join([HARM, *lines]) if lines else ""
+            lines.append(f"{one.criterion.id}, {measure}: {', '.join(texts)}{f' ({place})' if place else ''}")
+    return _format_list(HARM, lines)
 
 
 def format_harm(harm: CellHarm | None) -> str:
     """Return a harm with its interval."""
-    if harm is None or math.isnan(harm.value):
-        return "-"
-    low, high = format_measured(harm.low, 2), format_measured(harm.high, 2)
-    return format_measured(harm.value, 2) + (f" ({low} to {high})" if low != high else "")
+    return "-" if harm is None else format_figure(harm.value, harm.low, harm.high, digits=2, none="-")
 
 
 def _format_unanswered(found: Evaluation) -> str:
@@ -187,49 +180,92 @@ def _format_unanswered(found: Evaluation) -> str:
     for name, grade, reason in found.list_unanswered():
         paragraph = found.suite.paragraphs[name]
         word = f" ({paragraph.word})" if paragraph.word else ""
-        lines.append(f"- {name} {paragraph.title}{word}, {grade}: {reason}")
-    return "\n".join(["What no run answers:", *lines]) if lines else ""
+        lines.append(f"{name} {paragraph.title}{word}, {grade}: {reason}")
+    return _format_list("What no run answers:", lines)
 
 
 def _format_bars(found: Evaluation) -> str:
-    lines = [f"- {grade}: {meaning}." for grade, meaning in _list_grades(found)]
+    lines = [f"{grade}: {meaning}." for grade, meaning in _list_grades(found)]
     used = " ".join(bar.text for one in found.verdicts for bar in one.criterion.bars)
-    lines += [f"- {name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
+    lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
     for one in found.verdicts:
         if one.criterion.judge:
             continue
-        bars = [("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails)]
-        said = "; ".join(f"{grade} if {bar.text}" for grade, bar in bars if bar is not None)
+        said = "; ".join(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars)
         origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
-        lines.append(f"- {one.criterion.id}: {said}{origin}.")
-    judged = all(one.criterion.judge for one in found.verdicts)
-    head = "Grades:" if judged else "Grades, words and bars. Each margin, and each number without a name, is ours:"
-    return "\n".join([head, *lines])
-
-
-def _format_objections(found: Evaluation) -> str:
-    lines = [f"- *{one.title}* {one.answer}" for one in list_objections(found)]
-    return "\n".join(["What a critical reader may object, and what this run answers:", *lines])
+        lines.append(f"{one.criterion.id}: {said}{origin}.")
+    bars = "" if found.is_judged else ", words and bars. Each margin, and each number without a name, is ours"
+    return _format_list(f"Grades{bars}:", lines)
 
 
 def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
     """Return the grades that measures can give, those of judges and of failed runs only where they occur."""
     used = {one.decide_grade(place) for one in found.verdicts for place in one.cells}
     rare = [grades.CONSTANT, grades.AS_RELATIVE, grades.CLOSED, grades.CRASHED, grades.HUNG]
-    if all(one.criterion.judge for one in found.verdicts):
+    if found.is_judged:
         rare = list(grades.GRADES)
     return [(grade, meaning) for grade, meaning in grades.GRADES.items() if grade in used or grade not in rare]
 
 
 def _format_commands(found: Evaluation, *, markdown: bool) -> str:
     bad = [one for one in found.verdicts if grades.rank(one.grade) >= grades.rank(grades.CANNOT_TELL)]
-    if not bad:
+    commands = [(one.criterion.id, found.plan.commands[one.worst]) for one in bad]
+    return format_commands("To repeat the worst cells:", commands, markdown=markdown)
+
+
+def _format_judgements(found: Evaluation) -> str:
+    """Return what judges and failed runs say: of one cell all that was looked at, of several the reasons."""
+    parts = [text for one in found.verdicts if (text := _describe_judgement(found, one))]
+    return "\n".join(["What was seen:", *parts]) if parts else ""
+
+
+def _describe_judgement(found: Evaluation, one: Verdict) -> str:
+    judged = {place: cell.judged for place, cell in one.cells.items() if cell.judged is not None}
+    if not judged:
         return ""
+    title = f"- {', '.join(one.criterion.answers)} {one.criterion.id}"
+    if len(one.cells) == 1:
+        [verdict] = judged.values()
+        lines = [f"{title}: {one.grade}{f': {verdict.reason}' if verdict.reason and not verdict.checks else ''}"]
+        for check in verdict.checks:
+            sign = "c" if check.held is False and check.constant else SIGNS[check.held]
+            lines.append(f"  {sign} {check.what}: {check.found}")
+        return "\n".join([*lines, *([f"  log {', '.join(verdict.log)}"] if verdict.log else [])])
+    shown = [grade for grade in reversed(grades.ORDER) if grade not in (grades.PASSES, grades.NO_WORSE)]
+    lines = [
+        f"  {grade}: {line}"
+        for grade in shown
+        for line in _list_reasons(found, {place: of for place, of in judged.items() if of.result == grade})
+    ]
+    return "\n".join([f"{title}:", *lines]) if lines else ""
+
+
+def _list_reasons(found: Evaluation, judged: Mapping[ScenePlace, CaseVerdict]) -> list[str]:
+    """Return why cells have a grade: cells that share a reason in one line, the most frequent reason first."""
+    # figures differ from cell to cell, what was expected does not
+    kinds = {
+        place: "; ".join(check.what for check in one.checks if check.held is not True) or _NUMBER.sub("#", one.reason)
+        for place, one in judged.items()
+    }
     lines = []
-    for one in bad:
-        command = found.plan.commands[one.worst]
-        lines.append(f"- {one.criterion.id}: `{command}`" if markdown else f"{one.criterion.id}: {command}")
-    return "\n".join(["To repeat the worst cells:", *([""] if markdown else []), *lines])
+    for kind, count in Counter(kinds.values()).most_common(_MOST_REASONS):
+        first = next(place for place, of in kinds.items() if of == kind)
+        more = f" (and in {count - 1} more)" if count > 1 else ""
+        lines.append(f"{format_where(found.plan.labels[first])}: {judged[first].reason}{more}")
+    return lines
+
+
+def _convert_judgement(cell: CellGrade) -> dict[str, Any]:
+    """Return what a judge says of a cell as JSON has it; `held` is null where nobody can tell."""
+    if cell.judged is None:
+        return {"reason": "", "checks": []}
+    verdict = cell.judged
+    checks = [
+        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
+        | ({"needs": list(one.needs)} if one.needs else {})
+        for one in verdict.checks
+    ]
+    return {"reason": verdict.reason, "checks": checks} | ({"log": list(verdict.log)} if verdict.log else {})
 
 
 def to_json(found: Evaluation, **others: Any) -> str:
@@ -268,7 +304,7 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
                 "place": found.plan.labels[place],
                 "where": format_where(found.plan.labels[place]),
                 "grade": one.decide_grade(place),
-                **convert_judgement(cell),
+                **_convert_judgement(cell),
                 "value": _make_finite(cell.value),
                 "low": _make_finite(cell.low),
                 "high": _make_finite(cell.high),
@@ -290,73 +326,33 @@ def _make_finite(value: float) -> float | None:
 
 
 def load_page(name: str) -> Template:
-    """Return the template of a page, which includes the style sheet of all."""
+    """Return the template of a page, in the frame and with the style sheet of all."""
     loader = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(name)
+    pages = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    pages.filters |= {"kind": name_grade, "measured": format_measured}
+    return pages.get_template(name)
 
 
 def make_page(found: Evaluation, command: str, compared: EvaluationComparison | None = None) -> str:
     """Return a page that stands alone: every criterion with all its cells, and how to repeat them."""
-    template = load_page("page.html")
-    return template.render(
+    return load_page("page.html").render(
         title=f"{found.subject.name}, evaluated against {found.suite.source}",
-        first=found.suite.first,
+        found=found,
+        suite=found.suite,
+        yardsticks=list(found.suite.yardsticks),
+        harms=["harm", *(f"harm by {name}" for name in found.suite.yardsticks)],
         setup=describe_setup(found),
         summary=summarise(found),
         command=command,
-        yardsticks=list(found.suite.yardsticks),
-        criteria=[_show_verdict(found, one) for one in found.verdicts],
-        unanswered=[
-            {"paragraph": found.suite.paragraphs[name], "grade": grade, "reason": reason}
-            for name, grade, reason in found.list_unanswered()
-        ],
-        paragraphs=found.suite.paragraphs,
-        words=found.suite.words.items(),
-        grades=[(grade, name_grade(grade), meaning) for grade, meaning in _list_grades(found)],
-        failed=found.failed,
         rows=explain_rows(found),
+        maps=[(one, made) for one in found.verdicts if (made := make_verdict_map(found, one)) is not None],
+        grades=_list_grades(found),
         objections=list_objections(found),
-        has_harm=bool(found.harm),
         compared=compared,
-        changed=compared.list_changed() if compared else [],
+        describe_measure=describe_measure,
+        format_value=format_value,
+        format_other=format_other,
+        format_counts=format_counts,
+        format_harm=format_harm,
+        name_cell=name_cell,
     )
-
-
-def _show_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
-    bars = (("passes", one.criterion.passes), ("no worse", one.criterion.level), ("fails", one.criterion.fails))
-    harmed = one.find_worst_harm(found.harm)
-    return {
-        "criterion": one.criterion,
-        "grade": one.grade,
-        "kind": name_grade(one.grade),
-        "measure": _describe_measure(found, one),
-        "value": format_value(one),
-        "others": [_format_other(one, name) for name in found.suite.yardsticks],
-        "counts": _format_counts(one),
-        "worst": found.format_place(one.worst),
-        "bars": [(grade, bar.text) for grade, bar in bars if bar is not None],
-        "map": draw_verdict_map(found, one),
-        "harm": format_harm(found.harm[one.criterion.id, harmed].get("")) if harmed else "",
-        "cells": [
-            {
-                "name": name_cell(one, place),
-                "place": found.format_place(place) or "the only cell",
-                "harms": [
-                    format_harm(found.harm.get((one.criterion.id, place), {}).get(who))
-                    for who in ("", *found.suite.yardsticks)
-                    if one.criterion.harm is not None
-                ],
-                "grade": one.decide_grade(place),
-                "kind": name_grade(one.decide_grade(place)),
-                "value": format_value(one, place),
-                "reason": cell.reason,
-                "others": [
-                    "-" if math.isnan(value := cell.others.get(name, math.nan)) else format_measured(value)
-                    for name in found.suite.yardsticks
-                ],
-                "seeds": cell.seeds,
-                "command": found.plan.commands[place],
-            }
-            for place, cell in one.cells.items()
-        ],
-    }

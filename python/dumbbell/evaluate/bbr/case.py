@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dumbbell.evaluate.bbr import fields
-from dumbbell.evaluate.bbr.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, Setup
+from dumbbell.evaluate.bbr.fields import PAYLOAD
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.suite_file import Criterion, TraceNeeds
 
 # what the results mean, best first
 MEANING = {
@@ -50,18 +52,14 @@ class Checks:
         Nobody can tell without the columns that it `needs`, nor if a number in `found` is not known. Without those of
         `unless` nobody can tell that it failed.
         """
+        told: bool | None = bool(held)
         lacking = self._find_lacking(needs if held else (*needs, *unless))
         if lacking:
-            self.all.append(
-                Expectation(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, _name_fields(lacking))
-            )
-            return False
-        if _NOT_KNOWN.search(found):
-            known = _NOT_KNOWN.sub("not known", found)
-            self.all.append(Expectation(what, None, known, constant, _name_fields(self._find_lacking(unless))))
-            return False
-        self.all.append(Expectation(what, bool(held), found, constant))
-        return bool(held)
+            told, found = None, f"needs {fields.list_columns_to_log(lacking)}"
+        elif _NOT_KNOWN.search(found):
+            told, found, lacking = None, _NOT_KNOWN.sub("not known", found), self._find_lacking(unless)
+        self.all.append(Expectation(what, told, found, constant, () if told is not None else _name_fields(lacking)))
+        return told is True
 
     def expect_constant(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
         """Note that a constant of the draft, found in a row of a column, is as expected, within a share of it."""
@@ -151,28 +149,21 @@ class CaseProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class BbrCase(CaseProgram):
-    """One case of the draft: how to set it up, how a trace is judged, and its texts in the suite.
+    """One case of the draft: how to set it up, how a trace is judged, its criterion in the suite, and its heading."""
 
-    `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what to know
-    of the case in the draft.
-
-    For traces of others: `setup` is what has to be done to the flow, `times` and `values` what the judge must be told
-    of it by name, `optional` what else it may be told. `columns` is what the trace needs in addition to states, `flags`
-    what is compared if it has it. `real` says how to give a real stack these conditions.
-    """
-
-    number: str
     key: str
+    criterion: Criterion
     heading: str
-    expects: str
-    setup: str
-    real: str
-    columns: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    times: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-    note: str = ""
+
+    @property
+    def number(self) -> str:
+        """The number of the heading in the appendix of the draft."""
+        return self.criterion.answers[0]
+
+    @property
+    def needs(self) -> TraceNeeds:
+        """The fields that the trace of another implementation must have."""
+        return self.criterion.needs
 
     def judge_run(self, run: CaseRun) -> CaseVerdict:
         """Judge a run."""
@@ -193,7 +184,9 @@ class BbrCase(CaseProgram):
         found = checks.make_verdict()
         if found.result != CANNOT_TELL:
             return found
-        return replace(found, log=_name_fields(name for name in ("state", *self.columns) if trace.is_without(name)))
+        return replace(
+            found, log=_name_fields(name for name in ("state", *self.needs.columns) if trace.is_without(name))
+        )
 
 
 def find_phase(

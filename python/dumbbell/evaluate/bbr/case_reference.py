@@ -19,7 +19,9 @@ def _format_code(names: Iterable[str]) -> str:
 
 
 def _list_options(case: BbrCase) -> str:
-    return _format_code([f'--at "{name}"' for name in case.times] + [f'--value "{name}"' for name in case.values])
+    return _format_code(
+        [f'--at "{name}"' for name in case.needs.times] + [f'--value "{name}"' for name in case.needs.values]
+    )
 
 
 def describe_cases() -> str:
@@ -36,11 +38,11 @@ def describe_cases() -> str:
         [
             [
                 f"{case.number} `{key}`",
-                case.setup,
+                case.needs.setup,
                 _list_options(case),
-                _format_code(map(fields.name, case.columns)),
-                _format_code(map(fields.name, case.flags)),
-                case.real,
+                _format_code(map(fields.name, case.needs.columns)),
+                _format_code(map(fields.name, case.needs.flags)),
+                case.needs.real,
             ]
             for key, case in CASES.items()
         ],
@@ -52,7 +54,11 @@ def describe_names() -> str:
     rows = []
     for option, form, meanings in (("at", "TIME", TIMES), ("value", "NUMBER", VALUES)):
         for name, meaning in meanings.items():
-            numbers = [one.number for one in CASES.values() if name in (*one.times, *one.values, *one.optional)]
+            numbers = [
+                one.number
+                for one in CASES.values()
+                if name in (*one.needs.times, *one.needs.values, *one.needs.optional)
+            ]
             rows.append([f'`--{option} "{name}={form}"`', meaning, ", ".join(numbers)])
     return _format_table(["option", "meaning", "cases"], rows)
 
@@ -61,7 +67,7 @@ def describe_columns() -> str:
     """Return every field: its name in qlog, unit, our column, and the cases that need it."""
     rows = []
     for field in fields.FIELDS:
-        needing = ", ".join(one.number for one in CASES.values() if field.column in one.columns)
+        needing = ", ".join(one.number for one in CASES.values() if field.column in one.needs.columns)
         rows.append([_format_code(field.list_names()), field.unit, f"`{field.column}`", field.meaning, needing])
     return _format_table(["field", "unit", "our column", "meaning", "cases that need it"], rows)
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.path import PATH
 from dumbbell.evaluate.bbr.probing import PROBING
-from dumbbell.evaluate.bbr.spurious import SPURIOUS
 from dumbbell.evaluate.bbr.startup import STARTUP
 from dumbbell.evaluate.suite_file import SUITES, Criterion, load_suite
 
-_PROGRAMS = STARTUP | PROBING | PATH | SPURIOUS
+_PROGRAMS = STARTUP | PROBING | PATH
 SUITE = load_suite(str(SUITES / "bbr"))
 
 
 def _make_case(one: Criterion) -> BbrCase:
-    [number] = one.answers
     key = name_case(one.judge)
-    texts = vars(one.needs) | vars(_PROGRAMS[key])
-    return BbrCase(
-        number=number, key=key, heading=SUITE.paragraphs[number].title, expects=one.says, note=one.note, **texts
-    )
+    return BbrCase(key=key, criterion=one, heading=SUITE.paragraphs[one.answers[0]].title, **vars(_PROGRAMS[key]))
 
 
 def name_case(judge: str) -> str:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dumbbell.evaluate.bbr.lab import PAYLOAD
-
+FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
 BYTES, SEGMENTS, RATE, TIME, COUNT, FLAG, NUMBER = "B", "segments", "bit/s", "ms", "count", "0 or 1", "number"
 _UNSET = 2.0**62  # bytes, segments or bit/s; stacks write UINT64_MAX, -1 and the like for a bound that is not set
 # by what a value of a file is divided to get ours
@@ -29,6 +28,11 @@ class Field:
     meaning: str
     others: tuple[str, ...] = ()
     bound: bool = False  # unset is a value of it: null, or a number that nothing reaches
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether it is what a control tells of its model, and not what a transport counts."""
+        return self.name.startswith("bbr_") or self.name == "min_rtt"
 
     @property
     def factor(self) -> float:

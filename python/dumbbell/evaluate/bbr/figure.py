@@ -10,7 +10,8 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Nothing
 from dumbbell.evaluate.bbr.case import BbrCase
-from dumbbell.evaluate.bbr.lab import FRAME, CaseRun
+from dumbbell.evaluate.bbr.fields import FRAME
+from dumbbell.evaluate.bbr.lab import CaseRun
 
 _BANDWIDTHS = {"max_bw_mbit": "max_bw", "bw_shortterm_mbit": "bw_shortterm", "pacing_rate_mbit": "pacing rate"}
 _VOLUMES = {
@@ -47,13 +48,6 @@ def draw_file(run: CaseRun, name: str) -> figures.Picture:
     marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
     states = {name: _find_states(run, 0.0, end)}
     return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {run.setup.point}")
-
-
-def save_file(run: CaseRun, name: str, folder: Path) -> Path:
-    """Draw a whole trace into a file of a folder."""
-    path = folder / f"{name.partition('.')[0] or 'trace'}-trace.png"
-    figures.save(draw_file(run, name), str(path))
-    return path
 
 
 def _find_states(run: CaseRun, start: float, end: float) -> list[figures.Band]:
@@ -104,15 +98,10 @@ def _choose_window(run: CaseRun) -> tuple[float, float]:
     return max(first - length / 4, 0.0), min(max(*run.setup.times.values(), first) + length, last)
 
 
-def make_file_name(case: BbrCase, control: str, run: CaseRun) -> str:
-    """Return what the files of a run are called, without their ending."""
+def save(run: CaseRun, case: BbrCase, result: str, control: str, folder: Path) -> Path:
+    """Draw a run into a file of a folder, which has the name of case, control and path."""
     rate, rtt = run.setup.point.rate, run.setup.point.rtt
     words = "".join(c if c.isalnum() else "-" for c in control).strip("-")
-    return f"{case.number}-{case.key}-{words}-{rate / 1e6:g}mbit-{rtt * 1e3:g}ms"
-
-
-def save(run: CaseRun, case: BbrCase, result: str, control: str, folder: Path) -> Path:
-    """Draw a run into a file of a folder."""
-    path = folder / f"{make_file_name(case, control, run)}.png"
+    path = folder / f"{case.number}-{case.key}-{words}-{rate / 1e6:g}mbit-{rtt * 1e3:g}ms.png"
     figures.save(draw(run, case, result, control), str(path))
     return path

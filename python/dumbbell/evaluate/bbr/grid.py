@@ -8,14 +8,14 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.lab import FRAME, CaseLab, CaseRun, NotApplicable, PathPoint, PluginFailed
-from dumbbell.evaluate.bbr.lab import parse_control as canonical
-from dumbbell.evaluate.case_verdict import CaseResult, CaseVerdict, Expectation, SuiteReport
+from dumbbell.evaluate.bbr.fields import FRAME
+from dumbbell.evaluate.bbr.lab import CaseLab, NotApplicable, PathPoint, PluginFailed, parse_control
+from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.grade import NOT_APPLICABLE, is_bad, name_failed_run
 from dumbbell.experiment import plugins
 from dumbbell.waiting import restore_ctrl_c
@@ -25,24 +25,13 @@ MOST_BDP = 10_000  # segments: above, the runs of all cases together would take 
 
 
 @dataclass(frozen=True)
-class BbrResult(CaseResult):
-    """The result of a case at a point. `run` is there if its trace is kept."""
+class BbrResult:
+    """The verdict on a control, as it is called in tables, in a case at a point."""
 
+    case: str
+    control: str
     place: PathPoint
-    run: CaseRun | None = field(default=None, compare=False)
-    seconds: float = field(default=0.0, compare=False)  # of a core
-
-    @property
-    def where(self) -> str:
-        """The point as a file of expected failures has it."""
-        return str(self.place).replace(",", "")
-
-
-@dataclass(frozen=True)
-class BbrReport(SuiteReport):
-    """All results, in the order of controls, points and cases."""
-
-    results: list[BbrResult]
+    verdict: CaseVerdict
 
 
 def name_control(control: dict[str, Any]) -> str:
@@ -56,7 +45,7 @@ def settle(control: dict[str, Any]) -> dict[str, Any]:
     """Return a control as other processes can run it: of a plugin its canonical form, which names a copy of it."""
     if "plugin" not in control:
         return control
-    found: dict[str, Any] = json.loads(canonical(json.dumps(control)))
+    found: dict[str, Any] = json.loads(parse_control(json.dumps(control)))
     return found
 
 
@@ -79,23 +68,23 @@ def judge_point(
     results = []
     for key in cases:
         start = time.process_time()
-        run, verdict = _judge_case(CASES[key], lab)
-        kept = run if keep and is_bad(verdict.result) else None
-        results.append(BbrResult(key, name, point, verdict, kept, time.process_time() - start))
+        found = _judge_case(CASES[key], lab)
+        run = found.run if keep and is_bad(found.result) else None
+        results.append(BbrResult(key, name, point, replace(found, run=run, seconds=time.process_time() - start)))
     return results
 
 
-def _judge_case(case: BbrCase, lab: CaseLab) -> tuple[CaseRun | None, CaseVerdict]:
+def _judge_case(case: BbrCase, lab: CaseLab) -> CaseVerdict:
     if reason := case.without.get(lab.cc.get("name", "")):
-        return None, CaseVerdict(NOT_APPLICABLE, reason)
+        return CaseVerdict(NOT_APPLICABLE, reason)
     try:
         run = case.prepare(lab)
+        return replace(case.judge_run(run), run=run)
     except NotApplicable as reason:
-        return None, CaseVerdict(NOT_APPLICABLE, str(reason))
+        return CaseVerdict(NOT_APPLICABLE, str(reason))
     except PluginFailed as error:
         checks = (Expectation("the control runs", False, str(error)),)
-        return None, CaseVerdict(name_failed_run(str(error)), str(error), checks)
-    return run, case.judge_run(run)
+        return CaseVerdict(name_failed_run(str(error)), str(error), checks)
 
 
 def judge_points(
@@ -105,20 +94,27 @@ def judge_points(
     *,
     jobs: int | None = None,
     keep: bool = False,
-    progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> BbrReport:
-    """Judge `cases` of `controls` at `points`; `progress` is called with how many of how many parts are done."""
-    began = time.monotonic()
+    progress: Callable[[int, int], object] | None = None,
+) -> list[BbrResult]:
+    """Judge `cases` of `controls` at `points`; `progress` is called with how many of how many parts are done.
+
+    The results are in the order of controls, points and cases.
+    """
     # the largest first, so that no core ends long after the others
     parts = sorted(
         ((name_control(cc), settle(cc), point) for cc in controls for point in points),
         key=lambda part: -_estimate_cost(part[2]),
     )
     found: dict[tuple[str, PathPoint], list[BbrResult]] = {}
+
+    def note(name: str, point: PathPoint, results: list[BbrResult]) -> None:
+        found[name, point] = results
+        if progress is not None:
+            progress(len(found), len(parts))
+
     if jobs == 1 or len(parts) == 1:
-        for number, (name, cc, point) in enumerate(parts):
-            found[name, point] = judge_point(name, cc, point, cases, keep=keep)
-            progress(number + 1, len(parts))
+        for name, cc, point in parts:
+            note(name, point, judge_point(name, cc, point, cases, keep=keep))
     else:
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -128,17 +124,15 @@ def judge_points(
                 pool.submit(judge_point, name, cc, point, cases, keep=keep): (name, point) for name, cc, point in parts
             }
             try:
-                for number, future in enumerate(as_completed(begun)):
-                    found[begun[future]] = future.result()
-                    progress(number + 1, len(parts))
+                for future in as_completed(begun):
+                    note(*begun[future], future.result())
             except BaseException:
                 # Ctrl-C, or a part that failed: what has not begun is not run, and nobody waits for what has
                 pool.shutdown(wait=False, cancel_futures=True)
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
-    results = [one for cc in controls for point in points for one in found[name_control(cc), point]]
-    return BbrReport(results, time.monotonic() - began)
+    return [one for cc in controls for point in points for one in found[name_control(cc), point]]
 
 
 def _estimate_cost(point: PathPoint) -> float:

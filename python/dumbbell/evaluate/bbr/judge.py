@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, quote_value
-from dumbbell.evaluate.bbr import grid, plausible, qlog_trace
+from dumbbell.evaluate.bbr import plausible, qlog_trace
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
 from dumbbell.evaluate.bbr.lab import CaseRun, PathPoint, Setup
+from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.experiment.toml_checks import is_number
 
 # values of paths that are so from the first packet on: nothing of such a trace is of a plain path
 _FROM_THE_START = {"batch", "token rate", "bucket", "rate before", "buffer"}
@@ -35,9 +37,9 @@ class TraceDescription:
 
 @dataclass(frozen=True)
 class JudgedTrace:
-    """The verdicts of a file on a control, why the other cases were not judged, what to know of the reading."""
+    """The verdicts of a file on a control by case, why other cases were not judged, what to know of the reading."""
 
-    report: grid.BbrReport
+    verdicts: dict[str, CaseVerdict]
     control: str
     run: CaseRun
     not_judged: dict[str, str]
@@ -53,7 +55,7 @@ def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
     of_header = log.header.get("case")
     control = log.header.get("control")
     control = control if isinstance(control, str) and control.isprintable() else path.name.partition(".")[0]
-    results, not_judged = [], {}
+    verdicts, not_judged = {}, {}
     for key in description.cases if description.cases is not None else CASES:
         case, judged = CASES[key], run
         missing = _list_missing(case, setup)
@@ -67,14 +69,14 @@ def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
             if reason:
                 not_judged[key] = reason
                 continue
-        results.append(grid.BbrResult(key, control, setup.point, case.judge_run(judged), judged))
-    return JudgedTrace(grid.BbrReport(results, 0.0), control, run, not_judged, log.notes)
+        verdicts[key] = replace(case.judge_run(judged), run=judged)
+    return JudgedTrace(verdicts, control, run, not_judged, log.notes)
 
 
 def _list_missing(case: BbrCase, setup: Setup) -> list[str]:
     """Return what has to be said of a set-up in addition to what is known, as options."""
-    times = [f"--at {quote_value(name)}=TIME" for name in case.times if name not in setup.times]
-    return times + [f"--value {quote_value(name)}=NUMBER" for name in case.values if name not in setup.values]
+    times = [f"--at {quote_value(name)}=TIME" for name in case.needs.times if name not in setup.times]
+    return times + [f"--value {quote_value(name)}=NUMBER" for name in case.needs.values if name not in setup.values]
 
 
 def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRun, str]:
@@ -83,7 +85,7 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
     if missing:
         return run, f"needs {' and '.join(missing)}"
     given = {*setup.times, *setup.values}
-    if not (case.times or case.values) and given:
+    if not (case.needs.times or case.needs.values) and given:
         # a plain path until the first change of it
         changed = sorted(given & _FROM_THE_START)
         if changed or not setup.times:
@@ -92,7 +94,7 @@ def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRu
         run = CaseRun(trace.select_before(first), Setup(setup.point))
         if not len(run.trace):
             return run, f"nothing is before the first change, at {first:.4g} s"
-    elif others := sorted(given - {*case.times, *case.values, *case.optional}):
+    elif others := sorted(given - {*case.needs.times, *case.needs.values, *case.needs.optional}):
         return run, f"the set-up is that of another case ({', '.join(others)})"
     # without states nobody can tell: the verdict says so, and what to log
     if run.trace.is_without("state"):
@@ -115,16 +117,12 @@ def _read_setup(path: Path, header: dict[str, Any], description: TraceDescriptio
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _parse_number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
     least, most = limits
     if key not in header:
         raise Missing(f"it in the header, or {option}", file=path, key=key)
     value = header[key]
-    if not _is_number(value) or not least <= value <= most:
+    if not is_number(value) or not least <= value <= most:
         raise OutOfRange(quote_value(value), f"a number from {least:g} to {most:g}", file=path, key=key)
     return float(value)
 
@@ -136,6 +134,6 @@ def _parse_named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[
     for name, value in table.items():
         if name not in allowed:
             raise UnknownName(quote_value(name), among=list(allowed), file=path, key=key)
-        if not _is_number(value) or not abs(value) < math.inf:
+        if not is_number(value) or not abs(value) < math.inf:
             raise WrongValue(quote_value(value), "a number", file=path, key=f"{key}: {name}")
     return {name: float(value) for name, value in table.items()}

@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.evaluate.bbr.trace import MODEL, MODEL_COUNTS, Trace
+from dumbbell.evaluate.bbr.fields import BY_COLUMN, FRAME, PAYLOAD
+from dumbbell.evaluate.bbr.trace import Trace
 from dumbbell.experiment import plugins, schema, units
 from dumbbell.experiment.plugins import known, process
 
-FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
 MOST_PACKETS = 8e6  # of a run
 MOST_ROWS = 12_000  # of a trace, but for changes of state
 _ROWS_IN_ROUND = 40
@@ -234,22 +234,10 @@ def run_traced(config: dict[str, Any]) -> Trace:
     else:
         result = _native.run(text, _native.Cancel())
     trace = pl.DataFrame(dict(_native.gather([result]))["trace"])
-    columns = {column.name: _make_array(column) for column in trace}
+    columns = {one.name: one.to_numpy().astype(str) if one.dtype == pl.String else one.to_numpy() for one in trace}
     return Trace({name: column for name, column in columns.items() if not (loaded and _is_untold(name, column))})
 
 
 def _is_untold(name: str, column: np.ndarray[Any, Any]) -> bool:
     """Whether a plugin tells nothing in a column of its model: there is no value in it, or none but 0."""
-    if name in MODEL_COUNTS:
-        return not column.any()
-    return name in MODEL and not np.isfinite(column).any()
-
-
-def _make_array(values: pl.Series) -> np.ndarray[Any, Any]:
-    if values.dtype != pl.String:
-        return values.to_numpy()
-    names = values.unique(maintain_order=True)
-    words = np.array([*names, ""])
-    places = values.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
-    found: np.ndarray[Any, Any] = words[places]
-    return found
+    return name in BY_COLUMN and BY_COLUMN[name].is_of_model and not column[np.isfinite(column)].any()

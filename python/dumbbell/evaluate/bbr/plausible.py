@@ -15,7 +15,8 @@ import numpy as np
 
 from dumbbell.errors import Implausible
 from dumbbell.evaluate.bbr import fields
-from dumbbell.evaluate.bbr.lab import PAYLOAD, PathPoint
+from dumbbell.evaluate.bbr.fields import PAYLOAD
+from dumbbell.evaluate.bbr.lab import PathPoint
 from dumbbell.evaluate.bbr.trace import Trace
 
 # queues, delayed acknowledgements and few packets a round make a round trip longer than the base RTT, and no unit is

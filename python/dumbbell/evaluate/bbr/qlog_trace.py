@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from dumbbell.errors import Nothing, UnknownName, WrongValue, quote_value
 from dumbbell.evaluate.bbr import states
 from dumbbell.evaluate.bbr.fields import BY_COLUMN, COUNT, FIELDS, FLAG
 from dumbbell.evaluate.bbr.lab import CaseRun
-from dumbbell.evaluate.bbr.qlog_file import Event, read_events
+from dumbbell.evaluate.bbr.qlog_file import Event, QlogFile, read_events
 from dumbbell.evaluate.bbr.trace import Trace
 
 _SEPARATOR = "\x1e"
@@ -36,17 +36,11 @@ _NAMES = {name: (one, by) for one in FIELDS for name, by in one.list_names().ite
 _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
 
-@dataclass
-class Log:
-    """The content of a file: the trace, what its header knows of the path, and what to know of the reading.
-
-    `falls` counts the events whose time lies before that of the one in front of them.
-    """
+@dataclass(kw_only=True)
+class TraceLog(QlogFile):
+    """A file with the trace that its events make."""
 
     trace: Trace
-    header: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
-    falls: int = 0
 
     @property
     def cut(self) -> bool:
@@ -102,7 +96,7 @@ def _record(file: Any, value: dict[str, Any]) -> None:
     file.write(f"{_SEPARATOR}{json.dumps(value)}\n")
 
 
-def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
+def read(path: Path, own_states: Mapping[str, str] | None = None) -> TraceLog:
     """Return the trace of a file, what its header says of the path, and notes on the reading.
 
     `own_states` are names of states that the user declares, and ours for them. A metric holds until the next event
@@ -123,7 +117,7 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
             file=path,
             what="state",
         )
-    return Log(Trace(rows.make_columns()), file.header, file.notes, file.falls)
+    return TraceLog(**vars(file), trace=Trace(rows.make_columns()))
 
 
 class _TraceRows:

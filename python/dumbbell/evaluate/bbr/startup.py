@@ -16,7 +16,8 @@ from dumbbell.evaluate.bbr.case import (
     find_phase,
     find_round_before,
 )
-from dumbbell.evaluate.bbr.lab import BULK, FRAME, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.evaluate.bbr.fields import FRAME
+from dumbbell.evaluate.bbr.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.evaluate.bbr.shown import require_bulk, require_limited, require_state_at
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Phase, Trace
 

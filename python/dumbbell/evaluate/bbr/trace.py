@@ -10,21 +10,13 @@ from typing import Any
 import numpy as np
 
 from dumbbell.errors import Missing
+from dumbbell.evaluate.bbr.fields import BY_COLUMN
 
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
 WORDS = ("state", "ca_state")
 TIME = "time_s"  # the column that every trace must have; a judge does not know what else a trace lacks
-# what a control tells of its model: numbers that may be missing, and counts and flags
-MODEL = (
-    *("max_bw_mbit", "bw_mbit", "bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm", "inflight_bdp"),
-    *("min_rtt_ms", "probe_up_step", "pacing_gain", "cwnd_gain"),
-)
-MODEL_COUNTS = ("round", "extra_acked", "full_bw_now", "full_bw_reached", "idle_restart")
-NUMBERS = (
-    *("time_s", *MODEL, "pacing_rate_mbit", "srtt_ms", *MODEL_COUNTS, "cwnd", "in_flight", "delivered", "lost", "sent"),
-    *("timeouts", "undone", "app_limited", "backlog_bytes"),
-)
+NUMBERS = (TIME, *BY_COLUMN)
 
 
 @dataclass(frozen=True)
