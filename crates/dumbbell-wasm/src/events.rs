@@ -315,7 +315,7 @@ mod tests {
         let restored = session.take_events(number).expect("events").output;
         session.step(kept, 900.0).expect("a step");
         assert!(restored == session.take_events(kept).expect("events").output && restored != changed);
-        let names = |session: &mut Session, run| session.describe_events(run).expect("names").output;
+        let names = |of: &mut Session, run| of.describe_events(run).expect("names").output;
         assert_eq!(names(&mut session, number), names(&mut session, kept));
         // the events of a run that was neither copied nor changed
         let whole = session.watch(CONFIG).expect("a run").code;

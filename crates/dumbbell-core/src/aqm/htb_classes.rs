@@ -629,12 +629,12 @@ mod tests {
     fn buckets_keep_their_time_when_rates_change() {
         let at_8 = Params { rate1: Some(MBIT(8)), ..Params::default() };
         let (mut state, mut log) = classes(at_8.clone());
-        let arrive = |state: &mut State, log: &mut Counters, count: u64| {
+        let arrive = |to: &mut State, counted: &mut Counters, count: u64| {
             (0..count)
-                .for_each(|seq| state.enqueue(Packet { flow: 1, len: 1000, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, log));
+                .for_each(|seq| to.enqueue(Packet { flow: 1, len: 1000, ..packet(seq, Ecn::NotEct) }, Instant::ZERO, counted));
         };
-        let change = |state: &mut State, params: Params| {
-            state.take_params(State::new(params, &QueueContext::new(MBIT(20), 1)), Instant::from_micros(100))
+        let change = |to: &mut State, params: Params| {
+            to.take_params(State::new(params, &QueueContext::new(MBIT(20), 1)), Instant::from_micros(100))
         };
         arrive(&mut state, &mut log, 5);
         // 1600 us in the bucket, 1000 us a packet: two leave at once, and the class owes 400 us

@@ -471,8 +471,8 @@ mod tests {
         assert_eq!((state.packets(), log.queue.drops_overflow), (1, 2));
         assert!(matches!(state.dequeue(Instant::from_micros(2_100), &mut log), Dequeue::Wait(Instant(4_250_000))));
         // station 2 becomes slow: 1500 B take 1000 us instead of 100
-        let fresh = State::new(Params { slow_from: Some(2), ..params }, &QueueContext::new(Rate::from_mbit(120), 1));
-        state.take_params(fresh, Instant::from_micros(2_100)).unwrap();
+        let slower = State::new(Params { slow_from: Some(2), ..params }, &QueueContext::new(Rate::from_mbit(120), 1));
+        state.take_params(slower, Instant::from_micros(2_100)).unwrap();
         assert_eq!(state.stations.iter().map(|one| one.is_slow).collect::<Vec<_>>(), [false, true, true]);
     }
 
