@@ -372,6 +372,7 @@ fn the_least_rate_stays_while_one_of_two_segments_is_in_flight() {
     for (limited, rate) in [(false, 12_500), (true, 75_414)] {
         let (mut state, mut conn) = prague(json!({"mode": "rate"}), 800, 2.0);
         (state.rate, state.saw_ce) = (MIN_RATE, true);
+        state.window = state.to_window(MIN_RATE, &conn);
         (conn.is_cwnd_limited, conn.max_packets_out) = (limited, 1);
         state.update_window(&mut conn, &sample(1, 0));
         assert_eq!((state.rate, conn.cwnd), (rate, 2), "{limited}");
