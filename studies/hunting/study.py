@@ -21,7 +21,7 @@ from dumbbell.study import (
     shipped,
 )
 
-from . import gather
+from . import networks
 
 QUESTION = "In which small networks do congestion controls behave worst, and does Linux do the same there?"
 RUNS = (
@@ -62,7 +62,14 @@ NAMES = (
     *(r"at 200 Mbit/s", r"at 20 Mbit/s", r"at 200 ms", r"flows at four", r"up to 100 ms later", r"four kernels"),
     *(r"at 50 Mbit/s and 200 ms", r"five starts", r"half of the (?:link|RTT)", r"twice the window", r"two intervals"),
     *(r"four round trips", r"Half of the link", r"one second", r"median candidate to the worst", r"[Tt]he worst"),
-    *(r"the smaller share", r"the worst networks", r"Each worst network", r"ede656e84658", r"one seed"),
+    *(
+        r"the smaller share",
+        r"the worst networks",
+        r"Each worst network",
+        r"ede656e84658",
+        r"one seed",
+        r"at most 10 %",
+    ),
 )
 CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
 MORE_IS_WORSE = ("harm", "queue", "loss", "short")
@@ -109,7 +116,7 @@ def collect_values(results: Results, engine: str) -> pl.DataFrame:
     of_runs = {key[0]: part.sort("flow") for key, part in flows.group_by("key")}
     rows = []
     for run in runs.iter_rows(named=True):
-        for setting in run["setting"].split(gather.BOTH):
+        for setting in run["setting"].split(networks.BOTH):
             words = setting.split(", ")
             value = measure_run(words[0], run, of_runs[run["key"]])
             rows.append((run["experiment"], words[0], words[1], INSTEAD in words, engine, run["seed"], value))
@@ -153,11 +160,10 @@ def collect_starts(results: Results) -> pl.DataFrame:
 
 def collect_memory(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run of a flow that its send buffer may limit: buffer in MiB, utilisation, retransmissions."""
-    rows = results.tidy("runs", {"buffer": "hosts.send_buffer"})
-    buffer = pl.col("buffer") / 2**20
-    return rows.select(buffer, "seed", "retransmissions", use="utilisation", engine=pl.lit(engine)).sort(
-        "buffer", "seed"
-    )
+    rows = results.tidy("runs", {"buffer": "hosts.send_buffer", "cc": "flows[0].cc.name"})
+    buffer, control = pl.col("buffer") / 2**20, pl.col("cc").replace(CONTROLS)
+    found = rows.select(control, buffer, "seed", "retransmissions", use="utilisation", engine=pl.lit(engine))
+    return found.sort("cc", "buffer", "seed")
 
 
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
@@ -341,11 +347,14 @@ def format_engines(found: Evidence) -> str:
             name_control(row["control"]),
             f"{row['mean']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
             f"{row['mean_linux']:.3g} ({row['low_linux']:.3g} to {row['high_linux']:.3g})",
+            str(row["n_linux"]),
             "yes" if row["apart"] else "",
         ]
         for row in compare_engines(found).iter_rows(named=True)
     ]
-    return align_table(["measure", "control", "simulator", "Linux", "ranges apart"], rows, words=(0, 1, 2, 3, 4))
+    return align_table(
+        ["measure", "control", "simulator", "Linux", "starts on Linux", "ranges apart"], rows, words=(0, 1, 2, 3, 5)
+    )
 
 
 def format_bursts(found: Evidence) -> str:
@@ -384,14 +393,21 @@ def format_memory(found: Evidence) -> str:
     """Return utilisation and retransmissions by send buffer on both engines."""
     means = (
         found["memory"]
-        .group_by("buffer", "engine", maintain_order=True)
+        .group_by("cc", "buffer", "engine", maintain_order=True)
         .agg(pl.col("retransmissions").mean(), low=pl.col("use").min(), high=pl.col("use").max())
     )
     rows = [
-        [f"{row['buffer']:g}", row["engine"], f"{row['low']:.3f} to {row['high']:.3f}", f"{row['retransmissions']:.0f}"]
-        for row in means.sort("buffer", "engine").iter_rows(named=True)
+        [
+            row["cc"],
+            f"{row['buffer']:g}",
+            row["engine"],
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            f"{row['retransmissions']:.0f}",
+        ]
+        for row in means.sort("cc", "buffer", "engine").iter_rows(named=True)
     ]
-    return align_table(["send buffer, MiB", "engine", "utilisation", "retransmissions, mean"], rows, words=(1, 2))
+    header = ["control", "send buffer, MiB", "engine", "utilisation", "retransmissions, mean"]
+    return align_table(header, rows, words=(0, 2, 3))
 
 
 def draw_bursts(found: Evidence) -> Picture:

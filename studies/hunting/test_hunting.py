@@ -10,7 +10,7 @@ import pytest
 from dumbbell import experiment
 from dumbbell.searching.hunt import measure_table
 from dumbbell.searching.search_file import load_search
-from studies.hunting import gather, study
+from studies.hunting import networks, study
 
 HERE = Path(__file__).parent
 FOUND: dict[tuple[str, str], dict[str, Any]] = {
@@ -31,7 +31,7 @@ def read_table(text: str) -> dict[str, Any]:
 )
 def test_a_network_is_as_bad_as_the_hunt_asked_for(criterion: str, control: str) -> None:
     row = FOUND[criterion, control]
-    plan = load_search(HERE / "searches" / f"{criterion}.toml", gather.list_settings(criterion, control))
+    plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
     value = measure_table(plan, read_table(row["table"]), 3)
     assert value is not None
     if criterion in study.MORE_IS_WORSE:
@@ -47,7 +47,7 @@ def test_the_measure_of_the_page_is_that_of_the_search_files() -> None:
     for criterion in study.CRITERIA:
         control = next(one for kind, one in FOUND if kind == criterion)
         table = read_table(FOUND[criterion, control]["table"])
-        plan = load_search(HERE / "searches" / f"{criterion}.toml", gather.list_settings(criterion, control))
+        plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
         results = dumbbell.simulate(table | {"seeds": [1]})
         (run,) = results.tidy("runs", {"rate": "bottleneck.rate", "duration": "duration"}).iter_rows(named=True)
         flows = results.frame("flows")
@@ -60,7 +60,7 @@ def test_the_experiments_have_every_network_once() -> None:
     for name in ("found", "found-reverse"):
         loaded = experiment.load(HERE / "experiments" / f"{name}.toml")
         names = [cell.matrix["setting"] for cell in loaded.make_cells() if cell.seed == loaded.seeds[0]]
-        settings += [one for name in names for one in name.split(gather.BOTH)]
+        settings += [one for name in names for one in name.split(networks.BOTH)]
     own = [f"{criterion}, {control}" for criterion, control in FOUND]
     instead = [f"{one}, {study.INSTEAD}" for one in own if not one.endswith(" cubic")]
     assert sorted(settings) == sorted([*own, *instead])

@@ -1,6 +1,6 @@
 """The hunts of this study: networks in which a congestion control behaves badly, made small.
 
-python -m studies.hunting.gather [FOLDER] [--only CRITERION-CONTROL ...]
+python -m studies.hunting.networks [FOLDER] [--only CRITERION-CONTROL ...]
 
 Carries out each search in studies/hunting/searches for each control, or continues it, with a results file for each in
 FOLDER, and makes the worst candidate small. Writes searches/hunts.csv, with the networks, and the experiments
@@ -127,7 +127,7 @@ def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]
         keys = (*_KEYS, "reverse") if reverse else _KEYS
         first = next(iter(chosen.values()))
         lines = [
-            f"# {question}{' Acknowledgements pass a queue.' if reverse else ''} studies.hunting.gather wrote this.",
+            f"# {question}{' Acknowledgements pass a queue.' if reverse else ''} studies.hunting.networks wrote this.",
             f'title = "Networks that hunts found{", with a queue for acknowledgements" if reverse else ""}"',
             f"seeds = {SEEDS[name]}",
             'duration = "20s"',
