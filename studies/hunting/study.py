@@ -69,6 +69,7 @@ NAMES = (
         r"ede656e84658",
         r"one seed",
         r"at most 10 %",
+        r"one start",
     ),
 )
 CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
