@@ -24,6 +24,7 @@
 # make features  checks the crate dumbbell-core without its features
 # make wasm   builds the simulator for web pages in target/wasm
 # make play   builds the page of the playground, python/dumbbell/play/built/play.html, with the simulator of make wasm; it needs npm
+# make bench-play  measures sizes, frame times and memory of the playground in headless Chromium
 # make vega   renews the libraries for charts in pages from the npm registry: python/dumbbell/figures/vega
 # make package  checks what publishing needs: crates that build from their packages, documentation without warnings, features, stubs, oldest Rust
 # make pgo    builds the extension by a profile of training runs in 6 minutes: it is faster, with the same results
@@ -344,6 +345,10 @@ bench-sweep: export PYTHONDONTWRITEBYTECODE :=
 bench-sweep: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 bench-sweep: build
 	$(BIN)/python benches/sweep.py
+
+.PHONY: bench-play
+bench-play: $(STAMPS)/native play
+	$(BIN)/python -m benches.playground
 
 .PHONY: bench-simulate
 bench-simulate: export PYTHONDONTWRITEBYTECODE :=

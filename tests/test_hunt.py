@@ -67,14 +67,17 @@ def test_a_table_shrinks_to_what_matters() -> None:
     }
 
 
-def test_the_flows_that_are_judged_stay() -> None:
+def test_the_flows_that_are_judged_stay_and_so_does_what_is_measured() -> None:
     table = {
-        "duration": "1s",
+        "duration": "4s",
+        "record": {"from": "1.5s", "series": False},
         "bottleneck": {"rate": "1Mbit", "aqm": "codel"},
         "flows": [{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms"}],
         "udp": [{"rate": "500kbit"}],
     }
-    assert shrink_table(table, lambda _: True, 1)[0]["flows"] == [{"cc": "cubic", "base_rtt": "20ms"}]
+    small, _ = shrink_table(table, lambda _: True, 1, least_s=2.0)
+    assert small["flows"] == [{"cc": "cubic", "base_rtt": "20ms"}] and "udp" not in small
+    assert small["record"] == table["record"] and small["duration"] == "2s"
 
 
 def test_keys_of_one_parameter_keep_one_value() -> None:

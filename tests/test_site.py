@@ -226,7 +226,10 @@ def test_figures_of_the_gallery_exist() -> None:
 
 
 # figures of QUIC stacks, of a plugin's versions and of a suite's scenarios, which the playground does not run
-_NOT_IN_THE_PLAYGROUND = {"bbr-suite-spurious", "drops-by-step", "dualpi2-versions-shifted", "dualpi2-versions-wrrb"}
+_NOT_IN_THE_PLAYGROUND = {
+    *("bbr-suite-spurious", "drops-by-step", "dualpi2-versions-shifted", "dualpi2-versions-wrrb"),
+    "learning-curve",  # of trainings
+}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -20,12 +21,17 @@ from dumbbell.study import (
     shipped,
 )
 
+from . import networks
+
 QUESTION = "In which small networks do congestion controls behave worst, and does Linux do the same there?"
 RUNS = (
-    Sweep("found.duckdb", ("found", "found-reverse", "both", "both-reverse")),
+    Sweep("found.duckdb", ("found", "found-reverse")),
+    Sweep("both.duckdb", ("both", "both-reverse")),
     Sweep("hystart.duckdb", ("hystart",)),
     Sweep("stretch.duckdb", ("stretch",)),
     Sweep("policer.duckdb", ("policer",)),
+    Sweep("send-buffer.duckdb", ("send-buffer",)),
+    Sweep("send-buffer-linux.duckdb", ("send-buffer",), engine="linux"),
     Sweep("policer-linux.duckdb", ("policer",), ('flows[0].cc=["bbr1", "cubic"]',), engine="linux"),
     Sweep("both-linux.duckdb", ("both", "both-reverse"), engine="linux"),
 )
@@ -41,6 +47,31 @@ CONTROLS = {
     "ledbat": "LEDBAT",
     "ledbat-pp": "LEDBAT++",
 }
+# settings of hunts and rules of kernels, which no run of the page decides
+NAMES = (
+    *(
+        r"at least 90 % of the way",
+        r"within 2 ms",
+        r"Since 5\.6",
+        r"in 5\.6",
+        r"until 4\.0",
+        r"from 12 s on",
+        r"a fifth of",
+    ),
+    *(r"one second and of four", r"for 48 round trips", r"Two equal flows", r"two equal flows", r"three starts"),
+    *(r"at 200 Mbit/s", r"at 20 Mbit/s", r"at 200 ms", r"flows at four", r"up to 100 ms later", r"four kernels"),
+    *(r"at 50 Mbit/s and 200 ms", r"five starts", r"half of the (?:link|RTT)", r"twice the window", r"two intervals"),
+    *(r"four round trips", r"Half of the link", r"one second", r"median candidate to the worst", r"[Tt]he worst"),
+    *(
+        r"the smaller share",
+        r"the worst networks",
+        r"Each worst network",
+        r"ede656e84658",
+        r"one seed",
+        r"at most 10 %",
+        r"one start",
+    ),
+)
 CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
 MORE_IS_WORSE = ("harm", "queue", "loss", "short")
 MEASURES = {
@@ -86,9 +117,10 @@ def collect_values(results: Results, engine: str) -> pl.DataFrame:
     of_runs = {key[0]: part.sort("flow") for key, part in flows.group_by("key")}
     rows = []
     for run in runs.iter_rows(named=True):
-        words = run["setting"].split(", ")
-        value = measure_run(words[0], run, of_runs[run["key"]])
-        rows.append((run["experiment"], words[0], words[1], INSTEAD in words, engine, run["seed"], value))
+        for setting in run["setting"].split(networks.BOTH):
+            words = setting.split(", ")
+            value = measure_run(words[0], run, of_runs[run["key"]])
+            rows.append((run["experiment"], words[0], words[1], INSTEAD in words, engine, run["seed"], value))
     names = ("experiment", "criterion", "control", "instead", "engine", "seed", "value")
     return pl.DataFrame(rows, schema=names, orient="row").sort(*names[:-1])
 
@@ -100,10 +132,10 @@ def measure_run(criterion: str, run: dict[str, Any], flows: pl.DataFrame) -> flo
         case "start" | "use" | "use-ecn":
             return float(run["utilisation"])
         case "equal":
-            return min(goodput) / (sum(goodput) / len(goodput))
+            return float(min(goodput) / (sum(goodput) / len(goodput)))
         case "harm":
             own = sum(goodput[:-1]) / (len(goodput) - 1)
-            return own / (own + goodput[-1])
+            return float(own / (own + goodput[-1]))
         case "queue":
             return float(run["sojourn_p50_ms"])
         case "loss":
@@ -125,6 +157,14 @@ def collect_starts(results: Results) -> pl.DataFrame:
         .select("kernel", "pacing", "seed", "end", "cause", use="utilisation")
         .sort("kernel", "pacing", "seed")
     )
+
+
+def collect_memory(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of a flow that its send buffer may limit: buffer in MiB, utilisation, retransmissions."""
+    rows = results.tidy("runs", {"buffer": "hosts.send_buffer", "cc": "flows[0].cc.name"})
+    buffer, control = pl.col("buffer") / 2**20, pl.col("cc").replace(CONTROLS)
+    found = rows.select(control, buffer, "seed", "retransmissions", use="utilisation", engine=pl.lit(engine))
+    return found.sort("cc", "buffer", "seed")
 
 
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
@@ -154,14 +194,25 @@ def collect_acks(results: Results) -> pl.DataFrame:
 
 
 def make_evidence(
-    found: Results, starts: Results, acks: Results, bursts: Results, bursts_linux: Results, linux: Results
+    found: Results,
+    both: Results,
+    starts: Results,
+    acks: Results,
+    bursts: Results,
+    memory: Results,
+    memory_linux: Results,
+    bursts_linux: Results,
+    linux: Results,
 ) -> dict[str, Any]:
     """Return what the page rests on."""
     return {
         "hunts": read_hunts(),
-        "values": pl.concat([collect_values(found, "simulator"), collect_values(linux, "Linux")]),
+        "values": pl.concat(
+            [*(collect_values(one, "simulator") for one in (found, both)), collect_values(linux, "Linux")]
+        ),
         "starts": collect_starts(starts),
         "acks": collect_acks(acks),
+        "memory": pl.concat([collect_memory(memory, "simulator"), collect_memory(memory_linux, "Linux")]),
         "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
         "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
     }
@@ -221,11 +272,14 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for in addition to the tables."""
     hunts = summarise_hunts(found)
     return {
-        "found": Rows("found", hunts),
+        "n_controls": hunts["control"].n_unique(),
+        "n_criteria": hunts["criterion"].n_unique(),
+        "found": Rows("found", hunts.with_columns(pl.col("control").replace(CONTROLS))),
         "engines": Rows("engines", compare_engines(found)),
         "bursts": Rows("bursts", average_bursts(found)),
         "starts": Rows("starts", found["starts"]),
         "acks": Rows("acks", found["acks"]),
+        "memory": Rows("memory", found["memory"]),
     }
 
 
@@ -294,11 +348,14 @@ def format_engines(found: Evidence) -> str:
             name_control(row["control"]),
             f"{row['mean']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
             f"{row['mean_linux']:.3g} ({row['low_linux']:.3g} to {row['high_linux']:.3g})",
+            str(row["n_linux"]),
             "yes" if row["apart"] else "",
         ]
         for row in compare_engines(found).iter_rows(named=True)
     ]
-    return align_table(["measure", "control", "simulator", "Linux", "ranges apart"], rows, words=(0, 1, 2, 3, 4))
+    return align_table(
+        ["measure", "control", "simulator", "Linux", "starts on Linux", "ranges apart"], rows, words=(0, 1, 2, 3, 5)
+    )
 
 
 def format_bursts(found: Evidence) -> str:
@@ -333,6 +390,27 @@ def format_starts(found: Evidence) -> str:
     return align_table(header, rows, words=(0, 1, 2, 4))
 
 
+def format_memory(found: Evidence) -> str:
+    """Return utilisation and retransmissions by send buffer on both engines."""
+    means = (
+        found["memory"]
+        .group_by("cc", "buffer", "engine", maintain_order=True)
+        .agg(pl.col("retransmissions").mean(), low=pl.col("use").min(), high=pl.col("use").max())
+    )
+    rows = [
+        [
+            row["cc"],
+            f"{row['buffer']:g}",
+            row["engine"],
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            f"{row['retransmissions']:.0f}",
+        ]
+        for row in means.sort("cc", "buffer", "engine").iter_rows(named=True)
+    ]
+    header = ["control", "send buffer, MiB", "engine", "utilisation", "retransmissions, mean"]
+    return align_table(header, rows, words=(0, 2, 3))
+
+
 def draw_bursts(found: Evidence) -> Picture:
     """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
     rows = found["goodput"].with_columns(
@@ -352,9 +430,10 @@ def draw_bursts(found: Evidence) -> Picture:
 
 
 TABLES = {
-    **{f"found-{one}": (lambda found, one=one: format_finds(found, one)) for one in CRITERIA},
+    **{f"found-{one}": partial(format_finds, criterion=one) for one in CRITERIA},
     "engines": format_engines,
     "bursts": format_bursts,
     "starts": format_starts,
+    "memory": format_memory,
 }
 FIGURES = {"hunting-policer": draw_bursts}

@@ -23,6 +23,7 @@ from .held_out import compute_bound, draw_networks, measure_runs
 
 QUESTION = "Can an agent learn congestion control in minutes, and how does it do next to CUBIC and BBRv3?"
 RUNS = (Sweep("learning.duckdb", ("heldout",)),)
+GALLERY = {"heldout": "learning-scores"}
 TRAINED, UNTRAINED, RULE = "trained agent", "untrained agent", "rule of one line"
 KINDS = {"trained": TRAINED, "untrained": UNTRAINED, "rule": RULE}
 _MISSING = pl.col("bound") - pl.col("reward")

@@ -19,6 +19,7 @@ MOST_TRIALS = 600
 _DURATIONS_S = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60)
 # they may have defaults, but a reader of a network looks for them first
 _KEPT = ("name", "duration", "rate", "base_rtt", "cc", "aqm")
+_MEASURED = "record"  # the table that says from when on a run is measured, which is no part of a network
 Table = dict[str, Any]
 
 
@@ -94,7 +95,7 @@ def _list_places(value: Any, before: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield the places of a table with their values, outer ones first, and the last of a list first."""
     items: Sequence[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
-        items = list(value.items())
+        items = [(key, inner) for key, inner in value.items() if before or key != _MEASURED]
     elif isinstance(value, list):
         items = list(enumerate(value))[::-1]
     for step, inner in items:

@@ -366,6 +366,20 @@ fn the_rate_grows_by_a_segment_a_round_and_falls_by_half_of_alpha() {
 }
 
 #[test]
+fn the_least_rate_stays_while_one_of_two_segments_is_in_flight() {
+    // 12,500 B/s are 1500 B in 120 ms, on a path of 100 us: no second segment is ever in flight. If the window were the limit,
+    // one acknowledged segment would add 1500 * 2^23 / 200,000 = 62,914 B/s, over a window of one segment in 25 ms
+    for (limited, rate) in [(false, 12_500), (true, 75_414)] {
+        let (mut state, mut conn) = prague(json!({"mode": "rate"}), 800, 2.0);
+        (state.rate, state.saw_ce) = (MIN_RATE, true);
+        state.window = state.to_window(MIN_RATE, &conn);
+        (conn.is_cwnd_limited, conn.max_packets_out) = (limited, 1);
+        state.update_window(&mut conn, &sample(1, 0));
+        assert_eq!((state.rate, conn.cwnd), (rate, 2), "{limited}");
+    }
+}
+
+#[test]
 fn in_rate_mode_it_paces_a_little_faster_and_slower_by_turns() {
     for (rate, faster, slower) in [(400_000, 412_500, 387_500), (120_000, 123_750, 116_250)] {
         let (mut state, mut conn) = prague(json!({"mode": "rate"}), 80_000, 4.0);

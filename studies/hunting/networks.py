@@ -1,6 +1,6 @@
 """The hunts of this study: networks in which a congestion control behaves badly, made small.
 
-python -m studies.hunting.gather [FOLDER] [--only CRITERION-CONTROL ...]
+python -m studies.hunting.networks [FOLDER] [--only CRITERION-CONTROL ...]
 
 Carries out each search in studies/hunting/searches for each control, or continues it, with a results file for each in
 FOLDER, and makes the worst candidate small. Writes searches/hunts.csv, with the networks, and the experiments
@@ -29,7 +29,7 @@ from dumbbell.searching.search_file import load_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
 
 HERE = Path(__file__).parent
-CONTROLS = ("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prague", "ledbat", "ledbat-pp")
+CONTROLS = ("reno", "cubic", "bbr1", "bbr3", "dctcp", "prague", "ledbat-pp")
 CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
 SUBJECTS = {"equal": 2}
 """How many tables of flows get the control, where it is not the first alone."""
@@ -37,6 +37,7 @@ SCALABLE = ("dctcp", "prague")
 """Controls that need marks: use-ecn is for them."""
 ON_LINUX = ("reno", "cubic", "bbr1", "dctcp")
 SEEDS = {"found": [101, 102, 103, 104, 105], "both": [101, 102, 103]}
+BOTH = " | "  # between the names of networks that are one cell
 LATE_NS = 100_000_000  # by which starts are drawn later, so that a find is no accident of its phases
 _KEYS = ("duration", "record.from", "bottleneck", "flows", "udp", "hosts")
 
@@ -118,11 +119,15 @@ def make_cell(table: dict[str, Any], *, control: str = "", subjects: int = 1) ->
 def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]) -> None:
     """Write the experiments of cells with and without a queue for acknowledgements, which no matrix can leave out."""
     for reverse in (False, True):
-        chosen = {setting: cell for setting, cell in cells.items() if ("reverse" in cell) is reverse}
+        alike: dict[str, list[str]] = {}
+        for setting, cell in cells.items():
+            if ("reverse" in cell) is reverse:
+                alike.setdefault(format_toml(cell), []).append(setting)
+        chosen = {BOTH.join(settings): cells[settings[0]] for settings in alike.values()}
         keys = (*_KEYS, "reverse") if reverse else _KEYS
         first = next(iter(chosen.values()))
         lines = [
-            f"# {question}{' Acknowledgements pass a queue.' if reverse else ''} studies.hunting.gather wrote this.",
+            f"# {question}{' Acknowledgements pass a queue.' if reverse else ''} studies.hunting.networks wrote this.",
             f'title = "Networks that hunts found{", with a queue for acknowledgements" if reverse else ""}"',
             f"seeds = {SEEDS[name]}",
             'duration = "20s"',

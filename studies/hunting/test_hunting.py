@@ -1,0 +1,78 @@
+"""What the hunts found is still as bad, and the experiments are made of it."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dumbbell import experiment
+from dumbbell.searching.hunt import measure_table
+from dumbbell.searching.search_file import load_search
+from studies.hunting import networks, study
+
+HERE = Path(__file__).parent
+FOUND: dict[tuple[str, str], dict[str, Any]] = {
+    (row["criterion"], row["control"]): row for row in study.read_hunts().iter_rows(named=True)
+}
+QUICK = [("start", "cubic"), ("use", "bbr1"), ("queue", "bbr1"), ("harm", "bbr1")]
+
+
+def read_table(text: str) -> dict[str, Any]:
+    """Return the table that a cell of hunts.csv holds."""
+    table: dict[str, Any] = tomllib.loads(f"value = {text}")["value"]
+    return table
+
+
+@pytest.mark.parametrize(
+    ("criterion", "control"),
+    [pytest.param(*one, marks=() if one in QUICK else pytest.mark.slow) for one in FOUND],
+)
+def test_a_network_is_as_bad_as_the_hunt_asked_for(criterion: str, control: str) -> None:
+    row = FOUND[criterion, control]
+    plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
+    value = measure_table(plan, read_table(row["table"]), 3)
+    assert value is not None
+    if criterion in study.MORE_IS_WORSE:
+        assert value >= row["limit"] * (1 - 1e-5) and row["limit"] > row["median"]
+    else:
+        assert value <= row["limit"] * (1 + 1e-5) and row["limit"] < row["median"]
+
+
+def test_the_measure_of_the_page_is_that_of_the_search_files() -> None:
+    """The page measures runs by functions of its own, the searches by SQL and columns."""
+    import dumbbell
+
+    for criterion in study.CRITERIA:
+        control = next(one for kind, one in FOUND if kind == criterion)
+        table = read_table(FOUND[criterion, control]["table"])
+        plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
+        results = dumbbell.simulate(table | {"seeds": [1]})
+        (run,) = results.tidy("runs", {"rate": "bottleneck.rate", "duration": "duration"}).iter_rows(named=True)
+        flows = results.frame("flows")
+        value = study.measure_run(criterion, run, flows.filter(flows["cc"] != "udp").sort("flow"))
+        assert value == pytest.approx(measure_table(replace(plan), table, 1), rel=1e-6), criterion
+
+
+def test_the_experiments_have_every_network_once() -> None:
+    settings = []
+    for name in ("found", "found-reverse"):
+        loaded = experiment.load(HERE / "experiments" / f"{name}.toml")
+        names = [cell.matrix["setting"] for cell in loaded.make_cells() if cell.seed == loaded.seeds[0]]
+        settings += [one for name in names for one in name.split(networks.BOTH)]
+    own = [f"{criterion}, {control}" for criterion, control in FOUND]
+    instead = [f"{one}, {study.INSTEAD}" for one in own if not one.endswith(" cubic")]
+    assert sorted(settings) == sorted([*own, *instead])
+
+
+def test_a_network_in_words_has_its_flows_and_queues() -> None:
+    text = study.describe_network(
+        '{ duration = "20s", bottleneck = { rate = "5Mbit", buffer = "250ms", aqm = "pfifo" }, flows = [{ cc = "bbr1", '
+        'base_rtt = "200ms", count = 2 }], reverse = { rate = "1Mbit", aqm = "pfifo" }, udp = [{ rate = "50%", '
+        'stop = "10s" }], hosts = { ecn = true, profile = "linux-5.4", pacing = "fq" } }'
+    )
+    assert text == (
+        "5Mbit pfifo 250ms; BBRv1 2 flows 200ms; acknowledgements over 1Mbit pfifo; UDP of 50% to 10s; ECN; linux-5.4; "
+        "fq pacing"
+    )
