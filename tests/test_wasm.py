@@ -233,5 +233,6 @@ def test_the_code_of_the_readme_runs(tmp_path: Path) -> None:
         tmp_path,
     )
     lines = printed.splitlines()
-    assert len(blocks) == 3 and re.match(r"[0-9a-f]{32} ", lines[0])
-    assert lines[-2:] == ["true", 'true flows[0].cc.name "vegas"']
+    assert len(blocks) == 4 and re.match(r"[0-9a-f]{32} ", lines[0])
+    assert re.fullmatch(r"\d+ true", lines[-3])
+    assert [lines[-4], *lines[-2:]] == ["true", "true", 'true flows[0].cc.name "vegas"']

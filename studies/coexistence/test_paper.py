@@ -292,7 +292,7 @@ def test_a_logarithmic_axis_leaves_out_what_reaches_0() -> None:
 def test_the_command_names_its_papers(command: Command) -> None:
     done = command("study", "tables", "coexistance", "none.duckdb")
     assert done.returncode == 2 and "did you mean coexistence?" in done.stderr
-    for name in ("abe", "coexistence", "dualpi2-versions"):
+    for name in ("stacks", "coexistence", "dualpi2-versions"):
         assert name in done.stderr
     done = command("study", "tables", "coexistence", "none.duckdb", "--reference", "x.csv")
     assert done.returncode == 2 and "--reference" in done.stderr
