@@ -330,14 +330,14 @@ departure rate (-6 to +10 %).
 It is not the set-up of namespaces either, and not Prague as such. A kernel of 2026 with Prague 0.7 (6.18, User-Mode
 Linux) ran single starts. Behind a router (`dumbbell run --engine linux`), Prague has 17.0 times the goodput of Reno
 with ECN over fq_codel with one queue, 15.6 times without ECN, and 18.2 times that of CUBIC; the means of Prague 0.7
-above are 17.1, 16.3 and 18.3. In the published set-up, a bridge with htb on both sides and netem behind both ingresses,
-its ratios are those of the simulator as well. Where bursts of hosts are cut as they leave, Prague has 14.9 times the goodput
-of Reno with ECN over fq_codel, and 14.6 to 15.7 times in the simulator (0.7, six seeds); published are 42. Where
-bursts stay together, the ratios on Linux and in the simulator are 12.1 and 10.9 to 12.8 next to Reno with ECN over
-fq_codel, 15.4 and 13.6 to 15.9 next to CUBIC; 8.8 and 9.7 to 14.7 next to Reno over PIE, and without ECN 11.0 and 14.7
-to 17.1. So what makes the published ratios larger belongs to the kernel of August 2020 or to its host. Over PIE Reno
-had 0.78 Mbit/s there, 2.4 segments a round trip, where the share of marks that holds Prague allows 10: the window of a
-flow that hardly grows. CUBIC, which grows by the clock, had 6.
+above are 17.1, 16.3 and 18.3. In the published set-up, a bridge with htb on both sides and netem behind both
+ingresses, its ratios are those of the simulator as well. Where bursts of hosts are cut as they leave, Prague has 14.9
+times the goodput of Reno with ECN over fq_codel, and 14.6 to 15.7 times in the simulator (0.7, six seeds); published
+are 42. Where bursts stay together, the ratios on Linux and in the simulator are 12.1 and 10.9 to 12.8 next to Reno
+with ECN over fq_codel, 15.4 and 13.6 to 15.9 next to CUBIC; 8.8 and 9.7 to 14.7 next to Reno over PIE, and without
+ECN 11.0 and 14.7 to 17.1. So what makes the published ratios larger belongs to the kernel of August 2020 or to its
+host. Over PIE Reno had 0.78 Mbit/s there, 2.4 segments a round trip, where the share of marks that holds Prague
+allows 10: the window of a flow that hardly grows. CUBIC, which grows by the clock, had 6.
 
 ## C4: delays of audio and video
 
