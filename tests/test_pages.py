@@ -335,7 +335,7 @@ FALSIFIED: list[tuple[str, str, str, float, str]] = [
     ("learning", "curve", "bound", 2.0, "Every training raises the reward"),
     ("learning", "controls", "score", -3.0, "each trained agent is better than BBRv3"),
     ("tuning", "targets", "use", 1.02, "derivation of CoDel's target holds"),
-    ("hunting", "starts", "use", 0.8, "A known bug was found again"),
+    ("hunting", "starts", "use", 0.8, "A search found a known bug again"),
     ("hunting", "bursts", "use", 1.2, "takes a burst of cross traffic for a policer"),
     ("hunting", "memory", "use", 0.5, "One difference was traced to the simulator"),
     ("sce", "runs", "utilisation", 0.3, "The idle link at low rates"),
