@@ -412,9 +412,10 @@ def write_small(folder: Path) -> EvaluationSuite:
 def test_a_bad_cell_of_a_scene_gets_all_of_its_worst_run(tmp_path: Path, command: Command) -> None:
     write_small(tmp_path / "small")
     slow = '{ name = "constant", window = 10, rate = "4Mbit" }'
-    line = ["evaluate", "cc", slow, "--suite", tmp_path / "small", "-o", tmp_path / "out"]
+    line = ["evaluate", "cc", slow, "--suite", tmp_path / "small", "-o", tmp_path / "out.html"]
     done = command(*line, "--keep", tmp_path / "kept", "--format", "json")
     assert done.returncode == 1, done.stderr
+    assert (tmp_path / "out.html").is_file()
     (folder,) = (tmp_path / "kept").iterdir()
     assert folder.name == "use-10Mbit"
     assert {one.name for one in folder.iterdir()} == {

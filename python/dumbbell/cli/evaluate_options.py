@@ -28,6 +28,13 @@ Format = Annotated[
     Literal["text", "markdown", "json"],
     Option("--format", help="markdown: for an appendix of a draft; json: every cell with all its numbers."),
 ]
+
+
+def strip_ending(name: str) -> str:
+    """Return the name of an output without the ending of its page or of its results file."""
+    return name.removesuffix(".html").removesuffix(".duckdb")
+
+
 # those of bottleneck.rate and of flows.base_rtt, in bit/s and ns
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
@@ -44,7 +51,13 @@ class RunOptions:
     ] = None
     output: Annotated[
         str,
-        Option("-o", "--output", metavar="NAME", help="Write NAME.duckdb and NAME.html; runs in it are not repeated."),
+        Option(
+            "-o",
+            "--output",
+            metavar="NAME",
+            callback=strip_ending,
+            help="Write NAME.duckdb and NAME.html; runs in it are not repeated.",
+        ),
     ] = "evaluation"
     jobs: Annotated[int | None, Option(min=1, metavar="N", help="Runs at a time. By default, one per core.")] = None
 

@@ -11,7 +11,7 @@ import typer
 
 from dumbbell.cli import results_files as options
 from dumbbell.cli.evaluate_gate import format_command_line, write_page
-from dumbbell.cli.evaluate_options import split_names
+from dumbbell.cli.evaluate_options import split_names, strip_ending
 from dumbbell.cli.status import FAILED
 from dumbbell.errors import Missing
 
@@ -87,7 +87,7 @@ def judge_results(
 def _write_page(name: str, judged: Judged, notes: Sequence[str]) -> None:
     from dumbbell.evaluate.statement_report import make_statement_page
 
-    output = name.removesuffix(".html")
+    output = strip_ending(name)
     text = make_statement_page(judged, format_command_line(), list(dict.fromkeys(notes)))
     write_page(output, text, "evaluate results")
     print(f"The page: {output}.html", file=sys.stderr)
