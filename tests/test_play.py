@@ -232,11 +232,11 @@ base_rtt = "30ms"
 
 # places of the right answers of each lesson, as native runs of its experiments have them
 ANSWERS = {
-    "queue": (2, 1, 3),
-    "slow-start": (1, 1, 0),
-    "sawtooth": (1, 2, 1),
+    "queue": (2, 1, 2),
+    "slow-start": (1, 2, 2),
+    "sawtooth": (1, 2, 2),
     "cubic": (1, 2, 1),
-    "codel-pie": (1, 2, 1),
+    "codel-pie": (1, 2, 0),
     "flow-queues": (2, 1, 0),
     "bbr": (0, 2, 2),
     "l4s": (0, 1, 2),

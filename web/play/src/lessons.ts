@@ -13,5 +13,6 @@ import { slowStart } from "./lessons/slow_start";
 
 export { findRightChoice } from "./lessons/lesson";
 export type { Lesson, Question } from "./lessons/lesson";
+export type { WholeRun } from "./lessons/moments";
 
 export const LESSONS: Lesson[] = [queue, slowStart, sawtooth, cubic, codelPie, flowQueues, bbr, l4s, ackClock];

@@ -208,6 +208,8 @@ export class Session {
   begin(experiment: Experiment, other: Experiment | null, until: number): void {
     const side = this.sides.a!;
     side.experiment = experiment;
+    side.data = NO_DATA;
+    side.outcome = null;
     side.restart(Math.min(until, experiment.duration / MS));
     if (other) this.compare(other, until);
   }

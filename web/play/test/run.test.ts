@@ -8,22 +8,10 @@ import type { EventNames } from "../src/simulation";
 import { listChangeable, measureRun, Simulation } from "../src/simulation";
 import { MOST_SNAPSHOTS, SnapshotRing } from "../src/snapshots";
 import { loadEngine } from "./engine";
+import { observe as observeRun } from "./observe";
 
 const engine = await loadEngine();
-
-function observe(experiment: Experiment, until: number, interval = 10) {
-  const simulation = new Simulation(engine, experiment);
-  const observer = new Observer((flow) => `flow ${flow + 1}`, listFlows(experiment).length);
-  const samples = [];
-  for (let time = interval; time <= until; time += interval) {
-    simulation.advance(time);
-    observer.take(simulation.takeEvents(), simulation.names());
-    samples.push(observer.takeSample(time, simulation.view()));
-  }
-  const view = simulation.view();
-  simulation.end();
-  return { observer, samples, view };
-}
+const observe = (experiment: Experiment, until: number, interval?: number) => observeRun(engine, experiment, until, interval);
 
 test("the picture has as many queued packets as the engine", () => {
   const [fifo] = PRESETS;

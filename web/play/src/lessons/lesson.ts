@@ -2,7 +2,7 @@
 
 import type { Experiment, Flow, Spec, Table } from "../experiment";
 import { MS, SECOND } from "../experiment";
-import type { Outcome } from "../simulation";
+import type { WholeRun } from "./moments";
 
 /** A range of the measured number, and its words. The right one is the one that contains what the run measures. */
 export interface Choice {
@@ -16,13 +16,13 @@ export interface Question {
   text: string;
   experiment: Experiment;
   /** The number that answers it. */
-  measure(outcome: Outcome): number;
+  measure(run: WholeRun): number;
   unit: string;
   choices: Choice[];
-  /** Why it is so. */
-  reason: string;
-  /** A moment at which it can be seen, ms, and what to look at there. */
-  look: { time: number; words: string };
+  /** Why it is so, with numbers of the run. */
+  reason(run: WholeRun): string;
+  /** A moment of the run at which it can be seen, ms, and what to look at there. */
+  look: { find(run: WholeRun): number; words: string };
 }
 
 export interface Lesson {
@@ -34,6 +34,8 @@ export interface Lesson {
   speed?: number;
   intro: string;
   questions: Question[];
+  /** The sentence to take home. */
+  lasting: string;
   /** What to try afterwards. */
   next: string;
 }
@@ -62,13 +64,13 @@ export function makeFifo(limit: number): Spec {
 export const TWO_DOWNLOADS: Flow[] = [makeFlow("cubic"), makeFlow("cubic", RTT, { start: { min: 4 * SECOND, max: 4 * SECOND } })];
 
 /** A value of the summary of the run. */
-export function readSummary(key: string): (outcome: Outcome) => number {
-  return (outcome) => Number(outcome.summary[key]);
+export function readSummary(key: string): (run: WholeRun) => number {
+  return ({ outcome }) => Number(outcome.summary[key]);
 }
 
 /** A column of table `flows` for the flow with this number. */
-export function readFlow(key: string, flow: number): (outcome: Outcome) => number {
-  return (outcome) => Number(outcome.tables["flows"]?.[key]?.[flow]);
+export function readFlow(key: string, flow: number): (run: WholeRun) => number {
+  return ({ outcome }) => Number(outcome.tables["flows"]?.[key]?.[flow]);
 }
 
 /** The choice that contains a measured number. */

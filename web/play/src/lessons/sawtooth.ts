@@ -1,47 +1,60 @@
 // Lesson: Reno's sawtooth and its buffer.
 
 import { MS, SECOND } from "../experiment";
-import { choice, makeExperiment, makeFifo, makeFlow, readFlow, readSummary } from "./lesson";
+import { choice, makeExperiment, makeFifo, makeFlow, readSummary } from "./lesson";
 import type { Lesson } from "./lesson";
+import { findLargest, findReduction } from "./moments";
 
 const RENO = [makeFlow("reno", 80 * MS)];
 const MINUTE = { duration: 60 * SECOND };
+/** When the rates, which are means over 200 ms, show the gap after a reduction, ms. */
+const GAP_AFTER = 500;
 
 export const sawtooth: Lesson = {
   key: "sawtooth",
   title: "Reno's sawtooth and its buffer",
   minutes: 8,
   intro:
-    "Reno adds about one segment to its window each round trip, and halves the window after a loss. The data in flight that fill the link without a queue are the bandwidth-delay product: here 10 Mbit/s times 80 ms, which are 66 packets.",
+    "A sender may have a window of packets, also called segments, on their way without an ACK. Reno is a rule for the window: it adds about one segment each round trip, and takes a loss for a sign that the path is full, so it halves the window. The data in flight that fill the link without a queue are the bandwidth-delay product: here 10 Mbit/s times 80 ms, which are 66 packets.",
   questions: [
     {
-      text: "The queue has room for 66 packets. How large is the window when the queue overflows, apart from slow start? Look at the chart of the window first if you like.",
+      text: "The queue has room for 66 packets. How large is the window when the queue overflows, apart from slow start at the beginning? Press ▶ first if you like, and look at the chart of the window.",
       experiment: makeExperiment("Reno with a buffer of one BDP", 10e6, makeFifo(66), RENO, MINUTE),
-      // the mean of a sawtooth from one half to the top is three quarters of the top
-      measure: (outcome) => readFlow("cwnd_mean", 0)(outcome) / 0.75,
-      unit: "segments, as 4/3 of the mean window",
+      measure: (run) => findReduction(run).before,
+      unit: "segments just before a reduction",
       choices: [choice("about 66 segments", 50, 85), choice("about 132 segments", 115, 150), choice("about 264 segments", 230, 300)],
-      reason: "66 packets are on the way and 66 in the queue when a packet finds no room. Half of that still fills the link.",
-      look: { time: 20_000, words: "The window climbs from one half to the top in a straight line, again and again: the sawtooth." },
+      reason: (run) =>
+        `66 packets are on the way and 66 in the queue when a packet finds no room, and the window grows by one or two segments until the sender knows of it. Half of that, ${findReduction(run).after} segments, still fills the link.`,
+      look: { find: (run) => findReduction(run).time, words: "The window is at a top of the sawtooth: it climbs from one half to the top in a straight line, again and again." },
     },
     {
       text: "Which part of the link does this flow use in a minute?",
       experiment: makeExperiment("Reno with a buffer of one BDP", 10e6, makeFifo(66), RENO, MINUTE),
       measure: readSummary("utilisation"),
       unit: "of the link",
-      choices: [choice("about 75 %", 0.7, 0.8), choice("80 to 90 %", 0.8, 0.9), choice("above 98 %", 0.98, 1.001)],
-      reason: "After the reduction the window is 66 segments, which just fill the link: the queue becomes empty for a moment, and the link stays busy.",
-      look: { time: 20_000, words: "The area of the rates stays at the dashed line when the window is halved, and the time in queue falls to nearly nothing." },
+      choices: [choice("about 75 %, as the mean of one half and the whole", 0.7, 0.8), choice("about 90 %", 0.85, 0.95), choice("above 98 %", 0.98, 1.001)],
+      reason: (run) => `After the reduction the window is ${findReduction(run).after} segments, and 66 just fill the link: the queue becomes empty for a moment, and the link stays busy.`,
+      look: {
+        find: (run) => {
+          const { time } = findReduction(run);
+          return findLargest(run, time, (one) => (one.time < time + 2000 ? -one.sojourn : NaN));
+        },
+        words: "The window was just halved. The time in queue has fallen to nearly nothing, and the area of the rates stays close to the dashed line.",
+      },
     },
     {
       text: "The queue has room for 10 packets only. Which part of the link does the flow use now?",
       experiment: makeExperiment("Reno with a small buffer", 10e6, makeFifo(10), RENO, MINUTE),
       measure: readSummary("utilisation"),
       unit: "of the link",
-      choices: [choice("about 50 %", 0.45, 0.6), choice("80 to 90 %", 0.8, 0.9), choice("above 98 %", 0.98, 1.001)],
-      reason: "The window is halved from 76 segments to 38, and the link has room for 66. It is not full until the window has grown by 28, one segment each round trip.",
-      look: { time: 20_000, words: "Below the dashed line is a gap after each reduction: that is the part of the link that is lost." },
+      choices: [choice("about 15 %, as 10 of 66", 0.1, 0.2), choice("about 50 %", 0.45, 0.6), choice("about 80 %", 0.75, 0.9)],
+      reason: (run) => {
+        const { before, after } = findReduction(run);
+        return `The window is halved from ${before} segments to ${after}, and the link has room for 66. It is not full until the window has grown by ${66 - after}, one segment each round trip.`;
+      },
+      look: { find: (run) => findReduction(run).time + GAP_AFTER, words: "Below the dashed line is a gap after each reduction: that is the part of the link that is lost." },
     },
   ],
+  lasting: "Reno halves its window, so a buffer of one bandwidth-delay product keeps the link busy; a smaller one leaves gaps, and a larger one only adds waiting.",
   next: "Set the limit to 33, half of the bandwidth-delay product. Then add three more flows like this one: which part of the link is used, and why is it more?",
 };

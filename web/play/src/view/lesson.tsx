@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { MS } from "../experiment";
-import type { Question } from "../lessons";
+import type { Question, WholeRun } from "../lessons";
 import { findRightChoice, LESSONS } from "../lessons";
 import { formatSeconds } from "../observer";
 import type { Session } from "../session";
@@ -55,6 +55,9 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
         />
       ) : (
         <>
+          <p>
+            <strong>To take home: {lesson.lasting}</strong>
+          </p>
           <p>The set-up is yours now. {lesson.next}</p>
           {following && (
             <button type="button" onClick={() => onNext(number + 1)}>
@@ -76,15 +79,22 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
     session.endComparison();
     session.isAsking = true;
     session.speed = speed;
-    session.edit(question.experiment, "a");
-    session.seek(0);
+    session.notice = "";
+    session.begin(question.experiment, null, 0);
+    session.changed();
     return () => {
       session.isAsking = false;
       session.changed();
     };
   }, [session, question, speed]);
-  const { outcome } = session.sides.a!;
-  const measured = isAsked && outcome ? question.measure(outcome) : null;
+  const side = session.sides.a!;
+  const { outcome } = side;
+  // the series and sentences of the whole run are there when its end is shown, and the reader may go back afterwards
+  const known = useRef<WholeRun | null>(null);
+  if (isAsked && outcome && side.isShown && side.now >= question.experiment.duration / MS) known.current ??= { outcome, samples: side.data.samples, stories: side.data.stories.kept };
+  const run = known.current;
+  const measured = run && question.measure(run);
+  const moment = run ? question.look.find(run) : 0;
   const right = measured === null ? -1 : findRightChoice(question, measured);
   const check = () => {
     setAsked(true);
@@ -94,7 +104,7 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
   };
   const look = () => {
     session.pause();
-    session.seek(question.look.time);
+    session.seek(moment);
     document.querySelector(".picture")?.scrollIntoView({ block: "nearest", behavior: "smooth" });
   };
   return (
@@ -123,10 +133,11 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
         </p>
       )}
       <div role="status">
-        {isAsked && measured === null && <p>The run is being measured.</p>}
-        {measured !== null && (
+        {!side.isShown && <p>The run is being computed.</p>}
+        {isAsked && side.isShown && measured === null && <p>The run is being measured.</p>}
+        {run && measured !== null && (
           <p>
-            <strong class={chosen === right ? "good" : "bad"}>{chosen === right ? "Right" : "Not so"}</strong>: the run measured {formatNumber(measured)} {question.unit}. {question.reason}
+            <strong class={chosen === right ? "good" : "bad"}>{chosen === right ? "Right" : "Not so"}</strong>: the run measured {formatNumber(measured)} {question.unit}. <Explained text={question.reason(run)} />
           </p>
         )}
       </div>
@@ -136,7 +147,7 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
             {isLast ? "finish" : "go on"}
           </button>
           <button type="button" onClick={look}>
-            see it at {formatSeconds(question.look.time)}
+            see it at {formatSeconds(moment)}
           </button>
           <span class="about">{question.look.words}</span>
         </p>

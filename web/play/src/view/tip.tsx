@@ -26,6 +26,9 @@ const EXPLAINED: [RegExp, string][] = [
   [/FIFO/, "FIFO, tail drop"],
   [/ECN/, "ECN"],
   [/L4S/, "L4S"],
+  [/CUBIC/, "CUBIC"],
+  [/Reno/, "Reno"],
+  [/HyStart/, "HyStart"],
 ];
 
 /** A text in which the first place of each known word explains it. */
