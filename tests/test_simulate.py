@@ -431,7 +431,12 @@ except KeyboardInterrupt:
 @pytest.mark.timed
 @pytest.mark.parametrize("which", ["one", "many"])
 def test_ctrl_c_ends_simulations_at_once(which: str) -> None:
-    process = subprocess.Popen([sys.executable, "-c", LONG, which], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG, which],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored below a shell's &
+    )
     with process:
         assert process.stdout is not None and process.stdout.readline() == "begun\n"
         time.sleep(1.0)

@@ -59,7 +59,7 @@ fn new(text: &CStr, seed: u64, start: u64) -> Result<CNet, String> {
     Ok(CNet { net: net.map_err(|error| error.to_string())?, last: Vec::new() })
 }
 
-/// As much of `message` as fits, whole letters, and 0.
+/// Writes as many whole letters of `message` as fit, and 0.
 ///
 /// # Safety
 /// `error` is null, or `size` bytes can be written there.

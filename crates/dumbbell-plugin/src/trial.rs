@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct TrialCounts {
     /// Sequences of operations on a queue discipline.
     pub sequences: u32,
-    /// Runs, each of which was made twice, if the plugin can be copied by a copy the second time.
+    /// Runs. Each was made twice, the second time by a copy, if the plugin can be copied.
     pub runs: u32,
 }
 
@@ -172,7 +172,7 @@ const OPERATIONS: u64 = 600;
 /// Flows in a sequence.
 const FLOWS: u32 = 12;
 
-/// One sequence of operations: a number that depends on all that happened. If `is_copied`, a copy of the queue goes on from its middle, if there is one.
+/// Runs one sequence of operations, and returns a number that depends on all that happened. If `is_copied`, a copy of the queue takes the second half, if the queue can be copied.
 fn sequence(plugin: &Plugin, seed: u64, number: u32, is_copied: bool) -> Result<u64, String> {
     let mut rng = Rng::stream(seed, "operations", u64::from(number));
     let fault = PluginFault::default();

@@ -50,7 +50,9 @@ pub struct CEvent {
     pub is_ack: u16,
 }
 
-/// Returns a name as text of C that stays: there are few.
+const OVER: &str = "the simulation is over: it was finished, or it failed";
+
+/// Returns a name as text of C that stays for the life of the process: a program has few names.
 fn keep_name(name: &str) -> *const c_char {
     static KNOWN: Mutex<BTreeMap<String, &'static CStr>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +64,7 @@ fn keep_name(name: &str) -> *const c_char {
     kept.as_ptr()
 }
 
-/// As much of `message` as fits, whole letters, and 0.
+/// Writes as many whole letters of `message` as fit, and 0.
 ///
 /// # Safety
 /// `error` is null, or `size` bytes can be written there.
@@ -81,16 +83,16 @@ unsafe fn write_error(message: &str, error: *mut c_char, size: usize) {
 ///
 /// # Safety
 /// `text` is null or ends with 0, and nothing changes it during this call.
-unsafe fn read_text<'a>(text: *const c_char, of: &str) -> Result<&'a str, String> {
+unsafe fn read_text<'a>(text: *const c_char, name: &str) -> Result<&'a str, String> {
     if text.is_null() {
-        return Err(format!("{of}: found NULL, allowed: text"));
+        return Err(format!("{name}: found NULL, allowed: text"));
     }
     // SAFETY: the condition above
-    unsafe { CStr::from_ptr(text) }.to_str().map_err(|error| format!("{of}: found no UTF-8, {error}"))
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|error| format!("{name}: found text that is not UTF-8 ({error}), allowed: UTF-8"))
 }
 
-fn read_json(text: &str, of: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("{of}: found {error}, allowed: JSON"))
+fn read_json(text: &str, name: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("{name}: found text that is not JSON ({error}), allowed: JSON"))
 }
 
 impl CSimulation {
@@ -106,7 +108,7 @@ impl CSimulation {
     }
 
     fn sim(&mut self) -> Result<&mut Sim, String> {
-        self.sim.as_mut().ok_or_else(|| "the simulation is finished".to_owned())
+        self.sim.as_mut().ok_or_else(|| OVER.to_owned())
     }
 
     fn step(&mut self, until: u64) -> Result<bool, String> {
@@ -118,7 +120,7 @@ impl CSimulation {
     }
 
     fn copy(&self) -> Result<CSimulation, String> {
-        let sim = self.sim.as_ref().ok_or("the simulation is finished")?;
+        let sim = self.sim.as_ref().ok_or(OVER)?;
         let mut shared = SharedCopies::default();
         let copy = sim.fork_with(&mut shared).map_err(|refused| refused.to_string())?;
         let events = self.events.as_ref().map(|recorder| recorder.fork(&mut shared));
@@ -126,9 +128,8 @@ impl CSimulation {
     }
 
     fn finish(&mut self) -> Result<*const c_char, String> {
-        self.sim()?;
-        let outcome =
-            self.sim.take().map_or_else(|| Err(String::new()), |sim| sim.finish().map_err(|error| error.to_string()))?;
+        let sim = self.sim.take().ok_or(OVER)?;
+        let outcome = sim.finish().map_err(|error| error.to_string())?;
         Ok(self.put(&describe_outcome(&outcome)))
     }
 
@@ -152,7 +153,7 @@ impl CSimulation {
     }
 }
 
-/// Returns what a call gives; writes what is wrong.
+/// Returns the result of a call; after an error it writes the message and returns `otherwise`.
 ///
 /// # Safety
 /// `error` is null, or `size` bytes can be written there.
@@ -164,7 +165,7 @@ unsafe fn answer<T>(found: Result<T, String>, otherwise: T, error: *mut c_char, 
     })
 }
 
-/// Returns the simulation at `simulation`, or that there is none.
+/// Returns the simulation at `simulation`. It is an error if there is none.
 ///
 /// # Safety
 /// `simulation` is null, or comes from this library and was not freed, and no other call uses it.

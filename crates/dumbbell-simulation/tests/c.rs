@@ -130,7 +130,7 @@ fn misuse_is_answered_in_a_line() {
         assert!(dumbbell_simulation_view(one).is_null());
         assert_eq!(
             read_error(|error, size| dumbbell_simulation_snapshot(one, error, size).is_null()),
-            "the simulation is finished"
+            "the simulation is over: it was finished, or it failed"
         );
         dumbbell_simulation_free(one);
         dumbbell_simulation_free(null);

@@ -299,6 +299,7 @@ mod tests {
         let refusal = session.take_events(number).expect_err("a refusal").to_json();
         assert_eq!(refusal["message"], "run 1 is not watched: begin it with watch");
     }
+
     #[test]
     fn a_copy_of_a_watched_run_has_its_events_and_both_may_be_changed() {
         let mut session = Session::default();
