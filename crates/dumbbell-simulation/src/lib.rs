@@ -88,7 +88,9 @@ unsafe fn read_text<'a>(text: *const c_char, name: &str) -> Result<&'a str, Stri
         return Err(format!("{name}: found NULL, allowed: text"));
     }
     // SAFETY: the condition above
-    unsafe { CStr::from_ptr(text) }.to_str().map_err(|error| format!("{name}: found text that is not UTF-8 ({error}), allowed: UTF-8"))
+    unsafe { CStr::from_ptr(text) }
+        .to_str()
+        .map_err(|error| format!("{name}: found text that is not UTF-8 ({error}), allowed: UTF-8"))
 }
 
 fn read_json(text: &str, name: &str) -> Result<Value, String> {
