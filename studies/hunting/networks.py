@@ -97,7 +97,7 @@ def _record_hunt(criterion: str, control: str, state: SearchState, finds: list[K
         worst=objective.sign_value(min(signed)),
     )
     for find in finds:  # one at most: the searches keep one
-        own = {"value": find.value, "limit": find.limit, "tried": find.tried, "table": find.table}
+        own: dict[str, Any] = {"value": find.value, "limit": find.limit, "tried": find.tried, "table": find.table}
         record = replace(record, candidate=find.candidate.number, **own)
     return record
 

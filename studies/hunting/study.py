@@ -229,7 +229,7 @@ def make_evidence(
 def summarise_hunts(found: Evidence) -> pl.DataFrame:
     """Return one row per hunt: its values, and means and ranges of its network with other seeds.
 
-    `is_found` says whether the hunt found a network: with more seeds, a worst candidate can be no worse than the median
+    `is_found` says whether the hunt found a network: with more seeds, a worst candidate may not be worse than the median
     candidate. `is_bad` says whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its
     place.
     """

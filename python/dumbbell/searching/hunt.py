@@ -101,7 +101,7 @@ def _measure_distance(plan: SearchPlan, one: SearchCandidate, other: SearchCandi
 def shrink_worst(state: SearchState, note: Callable[[str], None] = lambda _: None) -> list[KeptFind]:
     """Return small experiments that are as bad as the worst candidates, for each objective, each once.
 
-    A candidate that is no worse than the median with the seeds of the hunt gives none, and `note` gets the reason.
+    A candidate that is not worse than the median with the seeds of the hunt gives none, and `note` gets the reason.
     """
     plan, finds = state.plan, []
     hunt = plan.hunt or HuntPlan()
@@ -136,7 +136,7 @@ def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hun
         return f"{objective.name} has no value in some run with {seeds}; nothing is kept"
     if objective.sign_value(original) >= middle:
         found = f"{objective.name} is {format_measured(original)} with {seeds}"
-        return f"{found}, no worse than {format_measured(median)} of the median candidate; nothing is kept"
+        return f"{found}, not worse than {format_measured(median)} of the median candidate; nothing is kept"
     limit = median + hunt.share * (original - median)
 
     def is_bad(smaller: Table) -> bool:
