@@ -229,9 +229,8 @@ def make_evidence(
 def summarise_hunts(found: Evidence) -> pl.DataFrame:
     """Return one row per hunt: its values, and means and ranges of its network with other seeds.
 
-    `is_found` says whether the hunt found a network: with more seeds, a worst candidate may not be worse than the median
-    candidate. `is_bad` says whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its
-    place.
+    `is_found` says whether the worst candidate is worse than the median candidate with more seeds, too. `is_bad` says
+    whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its place.
     """
     values = found["values"].filter(pl.col("experiment").str.starts_with("found"))
     by = ["criterion", "control"]
