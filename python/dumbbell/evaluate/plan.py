@@ -24,7 +24,7 @@ from dumbbell.experiment.toml_file import read_toml
 
 Position = tuple[int, ...]
 NOBODY = "nobody"
-"""Whose the runs are that have no subject."""
+"""The name in the place of a candidate, for runs without a subject."""
 
 
 @dataclass(frozen=True)
