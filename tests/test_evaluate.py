@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -400,8 +401,31 @@ def test_measures_find_what_a_queue_declares() -> None:
     suite = load_suite("rfc7928").select(["friendly"])
     queues = ("pfifo", {"name": "codel", "target": "7ms", "ecn": True}, "cake")
     plan = make_plan(suite, [Candidate(str(n), one) for n, one in enumerate(queues)], 1)
-    found = plan.cells.select("queue", "target_ms", "ecn").rows()
-    assert found == [("pfifo", None, None), ("codel", 7.0, True), ("cake", None, None)]
+    found = [json.loads(one) for one in plan.cells["aqm"]]
+    assert [(one["name"], one.get("target"), one.get("ecn")) for one in found] == [
+        *(("pfifo", None, None), ("codel", 7_000_000, True), ("cake", None, None))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "target"),
+    [
+        *(
+            ("codel", 5),
+            ("pie", 15),
+            ({"name": "pie", "version": "linux-4"}, 20),
+            ({"name": "pie", "target": "7ms"}, 7),
+        ),
+        *(("dualpi2", 15), ({"name": "dualpi2", "max_rtt": "60ms"}, 10), ("pfifo", None), ("htb_classes", None)),
+    ],
+)
+def test_a_queue_declares_its_target_or_the_default_of_it(queue: Any, target: float | None) -> None:
+    suite = load_suite("rfc7928").select(["overload-target"])
+    plan = make_plan(suite, [Candidate("queue", queue)], 1)
+    declared = suite.measures["over-target"].sql.partition("\nSELECT q.key")[0]
+    with duckdb.connect() as connection:
+        connection.register("cells", plan.cells.to_arrow())
+        assert connection.sql(f"{declared} SELECT target_ms FROM declared").fetchall() == [(target,)]
 
 
 @pytest.mark.parametrize("name", [name for name in list_suites() if load_suite(name).scenes])

@@ -191,6 +191,14 @@ def test_a_baseline_that_is_no_report_gets_one_line(tmp_path: Path, text: str) -
         read_report(file, BBR.name)
 
 
+def test_a_baseline_of_another_suite_or_without_a_file_is_named(tmp_path: Path) -> None:
+    file = write_report(tmp_path / "before.json", MIXED)
+    with pytest.raises(InputError, match='suite is "bbr"; it must be a report of suite rfc9743'):
+        read_report(file, RFC.name)
+    with pytest.raises(InputError, match=r"none\.json: no such file"):
+        read_report(tmp_path / "none.json", BBR.name)
+
+
 # elements and attributes of the xunit plug-in's junit-10.xsd, as far as they are used here
 SCHEMA: dict[str, tuple[set[str], set[str]]] = {
     "testsuites": (set(), {"testsuite"}),

@@ -167,7 +167,7 @@ def test_the_page_has_each_cell_with_its_interval() -> None:
 def test_reports_of_any_suite_have_a_history(tmp_path: Path, command: Command) -> None:
     for name, value in (("old", 9.0), ("new", 5.0)):
         (tmp_path / f"{name}.json").write_text(json.dumps(report(("a", value, value, value))))
-    done = command("evaluate", "history", "old.json", "new.json", "-o", "trend")
+    done = command("evaluate", "history", "old.json", "new.json", "-o", "trend.html")
     assert done.returncode == 1 and "new: Against old: 1 worse" in done.stdout, done.stderr
     assert (tmp_path / "trend.html").is_file()
     done = command("evaluate", "history", "new.json", "old.json", "--format", "json")
@@ -181,7 +181,9 @@ def test_reports_of_any_suite_have_a_history(tmp_path: Path, command: Command) -
         (["history", "quinn", "--versions", "0.11.2"], "stack build: --version is 0.11.2; it must be"),
         (["history", "quinn", "noq", "--versions", "1.0.0"], 'evaluate history: STACK is "noq"'),
         (["history", "a.json", "b.json", "--quick"], "evaluate history: reports and options of a stack"),
-        (["history", "a.json", "b.json"], "a.json: "),
+        (["history", "a.json", "b.json"], "a.json: no such file"),
+        (["history", "quinn", "--versions", "1.2.3", "--suite", "rfc9743"], "evaluate history: --suite"),
+        (["bisect", "quinn", "--tree", "tree", "--commits", "a..b", "--suite", "rfc9743"], "evaluate bisect: --suite"),
         (["history", "quinn", "--versions", "1.2.3", "--tree", "."], "evaluate history: --versions and --tree"),
         (["history", "x.so", "--tree", "tree", "--commits", "main~1..main"], "--build is missing; give the shell"),
         (["bisect", "quinn", "--commits", "a..b"], "evaluate bisect: --tree is missing"),

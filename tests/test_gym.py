@@ -258,11 +258,30 @@ def test_own_reward_and_own_task() -> None:
         (lambda: dumbbell.gym.make_env("aurora", features=("loos",)), "unknown feature loos; did you mean loss"),
         (
             lambda: dumbbell.gym.make_vector_env("aurora", 0),
-            "count is 0; it must be a number of simulations, 1 or more",
+            "num_envs is 0; it must be a number, 1 to 1000000",
         ),
         (lambda: dumbbell.gym.make_env("aurora").step([0.0]), "the environment was not reset"),
-        (lambda: dumbbell.gym.make_vector_env("aurora", 2).step([[0.0], [0.0]]), "the environments were not reset"),
-        (lambda: dumbbell.gym.make_parallel_env("aurora"), "every is 0.5rtt"),
+        (lambda: dumbbell.gym.make_vector_env("aurora", 2).step([[0.0], [0.0]]), "the environment was not reset"),
+        (lambda: dumbbell.gym.make_env("aurora").fork(), "the environment was not reset"),
+        (lambda: dumbbell.gym.make_parallel_env("aurora"), 'every is "0.5rtt"; it must be a time such as "20ms"'),
+        (lambda: dumbbell.gym.make_env("aqm", every="1rtt"), 'every is "1rtt"; it must be a time such as "20ms"'),
+        (lambda: dumbbell.gym.make_parallel_env("aqm", agents=2), "agents is 2; it must be 1: the agent is a queue"),
+        (lambda: dumbbell.gym.make_parallel_env(agents=-1), "agents is -1; it must be a number, 1 to 1000000"),
+        (lambda: dumbbell.gym.make_env(["aurora"]), "unknown task ['aurora']"),  # type: ignore[arg-type]
+        (
+            lambda: dumbbell.gym.make_env("aurora", history=10**9),
+            "history is 1000000000; it must be a number, 1 to 10000",
+        ),
+        (lambda: dumbbell.gym.make_env("aurora", features="loss"), 'features is "loss"; it must be a list of one'),
+        (lambda: dumbbell.gym.make_env("aurora", action="rate"), 'action is "rate"; it must be a RateFactor'),
+        (lambda: dumbbell.gym.make_env("aurora", make_experiment=3), "make_experiment is 3; it must be a function"),
+        (lambda: dumbbell.gym.make_env("aurora", draws=3), "draws is 3; it must be a table of distributions"),
+        (lambda: dumbbell.gym.make_env("aurora", draws={"loss": 0.1}), "draws.loss is 0.1; it must be a distribution"),
+        (lambda: dumbbell.gym.make_env("aurora", draws={}).reset(), "packets_per_second is missing"),
+        (
+            lambda: dumbbell.gym.make_env("orca", make_experiment=lambda _: None).reset(),
+            "make_experiment returned nothing; use the table of an experiment",
+        ),
         (lambda: dumbbell.gym.make_env(STEADY, action=WindowFactor(2)).reset(), "start_window is missing"),
     ],
 )
@@ -278,10 +297,20 @@ def test_wrong_steps_are_input_errors() -> None:
         env.step(np.array([np.nan]))
     with pytest.raises(InputError, match=re.escape("the reward returned an array of shape (2,)")):
         env.step(np.zeros(1))
+    with pytest.raises(InputError, match="2 actions; use one for each agent, 1"):
+        env.step(np.zeros(2))
+    with pytest.raises(InputError, match='actions is "up"; use one number for each agent'):
+        env.step("up")
+    text = dumbbell.gym.make_env("aurora", reward=lambda _: "much")
+    text.reset(seed=1)
+    with pytest.raises(InputError, match='the reward returned "much"; use one number for each agent'):
+        text.step(np.zeros(1))
     many = dumbbell.gym.make_parallel_env("friendly", agents=2)
     many.reset(seed=1)
     with pytest.raises(InputError, match="1 flow with the control external"):
         many.step({agent: np.zeros(1) for agent in many.agents})
+    with pytest.raises(InputError, match="flow_1 is missing; give an action of each agent"):
+        many.step({"flow_0": np.zeros(1)})
 
 
 WITHOUT = """

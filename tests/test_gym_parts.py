@@ -224,10 +224,16 @@ def test_choices_are_as_likely_as_each_other() -> None:
         (lambda: find_task("arora", {}), "unknown task arora; did you mean aurora"),
         (lambda: find_task("aurora", {"step": 3}), "unknown field of a task step; did you mean steps"),
         (lambda: find_task("aurora", {"steps": 0}), "steps is 0; it must be a number, 1 or more"),
-        (lambda: find_task("aurora", {"history": True}), "history is true; it must be a number, 1 or more"),
+        (lambda: find_task("aurora", {"history": True}), "history is true; it must be a number, 1 to 10000"),
         (lambda: Uniform(2, 1), "low and high is 2 to 1; it must be a range of numbers, low to high"),
         (lambda: LogUniform(0, 1), "low is 0; it must be more than 0"),
-        (lambda: OneOf(()), "values is no value; it must be one or more"),
+        (lambda: Uniform("1", 2), 'low and high is "1" to 2'),  # type: ignore[arg-type]
+        (lambda: OneOf(()), "values is (); it must be a list of one value or more"),
+        (lambda: OneOf("reno"), 'values is "reno"; it must be a list'),  # type: ignore[arg-type]
+        (lambda: QueueKey("a", 0, 1, scale="log"), "low is 0; it must be more than 0"),
+        (lambda: WindowFactor(0), "base is 0; it must be more than 1"),
+        (lambda: WindowFactor(2, 10, 4), "low and high is 10 to 4"),
+        (lambda: RateFactor(0, 1, 2), "step is 0; it must be more than 0"),
     ],
 )
 def test_wrong_parts_are_input_errors(wrong: Any, text: str) -> None:

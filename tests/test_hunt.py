@@ -1,5 +1,6 @@
 """Hunts: what a search finds becomes a small experiment that is as bad, with a test that repeats it."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.experiment.file import parse
+from dumbbell.searching import hunt
 from dumbbell.searching.hunt import find_worst, measure_table, shrink_worst
 from dumbbell.searching.search_file import SearchPlan, parse_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
@@ -114,6 +116,21 @@ def test_the_worst_are_apart(state: SearchState) -> None:
         one.merge_seeds(state.plan.objectives, 1)[0] for one in state.measured
     )
     assert len({one.values["limit"] for one in worst}) == len(worst) > 1
+
+
+def test_a_candidate_that_is_no_worse_than_the_median_is_not_kept(
+    state: SearchState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordered = find_worst(state, 0, len(state.measured))
+    monkeypatch.setattr(hunt, "find_worst", lambda *_: [ordered[-1]])
+    told: list[str] = []
+    assert shrink_worst(state, told.append) == []
+    (line,) = told
+    assert re.fullmatch(
+        rf"candidate {ordered[-1].number}: share is 0\.\d+ with 2 seeds, "
+        r"not worse than 0\.\d+ of the median candidate; nothing is kept",
+        line,
+    )
 
 
 @pytest.mark.slow

@@ -317,6 +317,14 @@ class OutOfRange(WrongValue):
     """A value of the right kind that is too small or too large."""
 
 
+def check_count(
+    value: object, allowed: str, *, least: int = 1, most: int | None = None, **place: Unpack[ErrorPlace]
+) -> None:
+    """Raise OutOfRange unless a value is a whole number from `least` to `most`, if there is a largest one."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        raise OutOfRange(quote_value(value), allowed, **place)
+
+
 class TooMany(InputError):
     """More things than there may be; `remedy` is what to do about it."""
 

@@ -16,12 +16,11 @@ from dumbbell.engines.sim import Simulator
 from dumbbell.engines.sweep import check_workers, open_workers
 from dumbbell.errors import (
     InputError,
-    OutOfRange,
     WrongValue,
+    check_count,
     combine_errors,
     escape_line,
     parse_engine_error,
-    quote_value,
 )
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.given import Given, read_given
@@ -107,8 +106,7 @@ def simulate_many(
     if isinstance(experiments, str | bytes | Mapping) or not isinstance(experiments, Iterable):
         found, allowed = f"of type {type(experiments).__name__}", "a list, or a generator, of experiments"
         raise WrongValue(found, allowed, command="simulate_many", key="experiments")
-    if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
-        raise OutOfRange(quote_value(ahead), "a number of experiments, 1 or more", command="simulate_many", key="ahead")
+    check_count(ahead, "a number of experiments, 1 or more", command="simulate_many", key="ahead")
     return _yield_results(experiments, jobs, cluster, ordered, ahead, return_exceptions)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from dumbbell.errors import (
     OutOfRange,
     Unfit,
     WrongValue,
+    check_count,
     parse_engine_error,
     quote_value,
 )
@@ -36,6 +36,7 @@ from dumbbell.experiment.plugins.plugin_child import load_plugin
 from dumbbell.experiment.registry import Param, read_registry
 from dumbbell.experiment.settings import Settings, split_settings
 from dumbbell.experiment.spelling import parse_value
+from dumbbell.processes import count_cores
 from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.simulating import collect_results
 
@@ -349,13 +350,13 @@ class Agents:
             raise WrongValue(found, "a list of Simulation", command="Agents", key="simulations")
         if not simulations:
             raise WrongValue("no simulation", "one or more", command="Agents", key="simulations")
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise OutOfRange(quote_value(threads), "a number of threads, 1 or more", command="Agents", key="threads")
+        if threads is not None:
+            check_count(threads, "a number of threads, 1 or more", command="Agents", key="threads")
         for number, one in enumerate(simulations):
             if not isinstance(one, Simulation):
                 raise WrongValue(quote_value(one), "a Simulation", command="Agents", key=f"simulations[{number}]")
         self._cells = [one._cell for one in simulations]
-        count = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 1
+        count = min(threads or count_cores(), len(simulations))
         try:
             natives = [one._native for one in simulations]
             self._native = _native.Agents(natives, **_parse_every(every), threads=count)
@@ -402,9 +403,8 @@ class Agents:
 
     def replace(self, number: int, simulation: Simulation) -> None:
         """Replace a simulation by a copy of another one with as many agents, which act from now on."""
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self._cells):
-            allowed = f"0 to {len(self._cells) - 1}"
-            raise OutOfRange(quote_value(number), allowed, command="replace", key="number")
+        most = len(self._cells) - 1
+        check_count(number, f"0 to {most}", least=0, most=most, command="replace", key="number")
         try:
             self._native.replace(number, simulation._native)
         except ValueError as error:
@@ -417,9 +417,8 @@ class Agents:
 
     def fork(self, number: int) -> Simulation:
         """Return a copy of a simulation, to look at, to go on with or to finish."""
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(self._cells):
-            allowed = f"0 to {len(self._cells) - 1}"
-            raise OutOfRange(quote_value(number), allowed, command="fork", key="number")
+        most = len(self._cells) - 1
+        check_count(number, f"0 to {most}", least=0, most=most, command="fork", key="number")
         other = object.__new__(Simulation)
         native = self._native.fork(number)
         other.__dict__.update({"_cell": self._cells[number], "_wall_s": 0.0, "_has_events": False, "_native": native})

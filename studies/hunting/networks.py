@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ _KEYS = ("duration", "record.from", "bottleneck", "flows", "udp", "hosts")
 
 @dataclass(frozen=True)
 class HuntRecord:
-    """A hunt: how many candidates it measured, the values of these, and the network that it found."""
+    """A hunt: how many candidates it measured, the values of these, and the network that it found, if it found one."""
 
     criterion: str
     control: str
@@ -53,11 +53,11 @@ class HuntRecord:
     failed: int
     median: float
     worst: float
-    value: float
-    limit: float
-    tried: int
-    candidate: int
-    table: dict[str, Any]
+    value: float | None = None
+    limit: float | None = None
+    tried: int | None = None
+    candidate: int | None = None
+    table: dict[str, Any] | None = None
 
 
 def list_hunts() -> list[tuple[str, str]]:
@@ -78,29 +78,28 @@ def carry_out_hunt(criterion: str, control: str, folder: Path) -> HuntRecord:
         return HuntRecord(**json.loads(path.read_text()))
     plan = load_search(HERE / "searches" / f"{criterion}.toml", list_settings(criterion, control))
     state = carry_out_search(plan, path.with_suffix(".duckdb"), jobs=1)
-    (find,) = shrink_worst(state)
-    record = _record_hunt(criterion, control, state, find)
+    record = _record_hunt(criterion, control, state, shrink_worst(state))
     path.write_text(json.dumps(asdict(record)))
     return record
 
 
-def _record_hunt(criterion: str, control: str, state: SearchState, find: KeptFind) -> HuntRecord:
+def _record_hunt(criterion: str, control: str, state: SearchState, finds: list[KeptFind]) -> HuntRecord:
     states = [one.state for one in state.candidates]
     signed = [one.merge_seeds(state.plan.objectives, state.plan.seeds.first)[0] for one in state.measured]
-    return HuntRecord(
+    objective = state.plan.objectives[0]
+    record = HuntRecord(
         criterion,
         control,
         measured=states.count(MEASURED),
         refused=states.count(REFUSED),
         failed=states.count(FAILED),
-        median=float(np.median([find.objective.sign_value(one) for one in signed])),
-        worst=find.objective.sign_value(min(signed)),
-        value=find.value,
-        limit=find.limit,
-        tried=find.tried,
-        candidate=find.candidate.number,
-        table=find.table,
+        median=float(np.median([objective.sign_value(one) for one in signed])),
+        worst=objective.sign_value(min(signed)),
     )
+    for find in finds:  # one at most: the searches keep one
+        own: dict[str, Any] = {"value": find.value, "limit": find.limit, "tried": find.tried, "table": find.table}
+        record = replace(record, candidate=find.candidate.number, **own)
+    return record
 
 
 def make_cell(table: dict[str, Any], *, control: str = "", subjects: int = 1) -> dict[str, Any]:
@@ -146,11 +145,13 @@ def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]
 
 def write_finds(records: list[HuntRecord]) -> None:
     """Write what the hunts found."""
-    rows = [asdict(one) | {"table": format_toml(one.table)} for one in records]
+    rows = [asdict(one) | {"table": one.table and format_toml(one.table)} for one in records]
     numbers = pl.col("median", "worst", "value", "limit").round_sig_figs(6)
     pl.DataFrame(rows).with_columns(numbers).write_csv(HERE / "searches" / "hunts.csv")
     found, both = {}, {}
     for one in records:
+        if one.table is None:
+            continue
         subjects = SUBJECTS.get(one.criterion, 1)
         setting = f"{one.criterion}, {one.control}"
         found[setting] = make_cell(one.table)
@@ -174,10 +175,9 @@ def main() -> None:
         if options.only and f"{criterion}-{control}" not in options.only:
             continue
         one = carry_out_hunt(criterion, control, options.folder)
-        print(f"{criterion}-{control}: median {one.median:.4g}, worst {one.worst:.4g}, small {one.value:.4g}")
-        print(
-            f"  {one.measured} measured, {one.failed} failed, {one.tried} tried: {format_toml(one.table)}", flush=True
-        )
+        print(f"{criterion}-{control}: median {one.median:.4g}, worst {one.worst:.4g}, small {one.value}")
+        network = "nothing found" if one.table is None else f"{one.tried} tried: {format_toml(one.table)}"
+        print(f"  {one.measured} measured, {one.failed} failed, {network}", flush=True)
         records.append(one)
     if not options.only:
         write_finds(records)

@@ -1,4 +1,4 @@
-"""Hunts: the worst small networks found for each congestion control, a known bug found again, and Linux beside them."""
+"""Hunts: the worst small networks found for each congestion control, a known bug found again, and runs on Linux."""
 
 import json
 import tomllib
@@ -73,7 +73,6 @@ NAMES = (
     ),
 )
 CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
-MORE_IS_WORSE = ("harm", "queue", "loss", "short")
 MEASURES = {
     "start": "utilisation",
     "use": "utilisation",
@@ -98,6 +97,12 @@ def name_control(name: str) -> str:
 def read_hunts() -> pl.DataFrame:
     """Return the hunts: how many candidates, their values, and the networks that they found."""
     return pl.read_csv(shipped.list_studies()["hunting"] / "searches" / "hunts.csv")
+
+
+def is_beyond(value: str, bar: str) -> pl.Expr:
+    """Return whether a value of a hunt is worse than another one: in the direction from its median to its worst."""
+    toward = (pl.col("worst") - pl.col("median")).sign()
+    return ((pl.col(value) - pl.col(bar)) * toward > 0).fill_null(value=False)
 
 
 def collect_values(results: Results, engine: str) -> pl.DataFrame:
@@ -224,7 +229,8 @@ def make_evidence(
 def summarise_hunts(found: Evidence) -> pl.DataFrame:
     """Return one row per hunt: its values, and means and ranges of its network with other seeds.
 
-    `is_bad` says whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its place.
+    `is_found` says whether the worst candidate is worse than the median candidate with more seeds, too. `is_bad` says
+    whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its place.
     """
     values = found["values"].filter(pl.col("experiment").str.starts_with("found"))
     by = ["criterion", "control"]
@@ -234,11 +240,9 @@ def summarise_hunts(found: Evidence) -> pl.DataFrame:
         .agg(again=pl.col("value").mean(), low=pl.col("value").min(), high=pl.col("value").max())
     )
     cubic = values.filter("instead").group_by(by).agg(instead=pl.col("value").mean())
-    both = found["hunts"].join(own, on=by).join(cubic, on=by, how="left")
-    more = pl.col("criterion").is_in(MORE_IS_WORSE)
-    is_bad = pl.when(more).then(pl.col("again") >= pl.col("limit")).otherwise(pl.col("again") <= pl.col("limit"))
+    both = found["hunts"].join(own, on=by, how="left").join(cubic, on=by, how="left")
     order = order_names("criterion", CRITERIA), order_names("control", CONTROLS)
-    return both.with_columns(is_bad=is_bad).sort(*order)
+    return both.with_columns(is_found=is_beyond("limit", "median"), is_bad=~is_beyond("limit", "again")).sort(*order)
 
 
 def compare_engines(found: Evidence) -> pl.DataFrame:
@@ -274,7 +278,8 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     return {
         "n_controls": hunts["control"].n_unique(),
         "n_criteria": hunts["criterion"].n_unique(),
-        "found": Rows("found", hunts.with_columns(pl.col("control").replace(CONTROLS))),
+        "found": Rows("found", hunts.filter("is_found").with_columns(pl.col("control").replace(CONTROLS))),
+        "nothing": Rows("nothing", hunts.filter(~pl.col("is_found")).with_columns(pl.col("control").replace(CONTROLS))),
         "engines": Rows("engines", compare_engines(found)),
         "bursts": Rows("bursts", average_bursts(found)),
         "starts": Rows("starts", found["starts"]),
@@ -333,6 +338,8 @@ def format_finds(found: Evidence, criterion: str) -> str:
             f"{row['again']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
             "-" if row["instead"] is None else f"{row['instead']:.3g}",
         ]
+        if row["is_found"]
+        else [name_control(row["control"]), "nothing found", f"{row['median']:.3g}", "-", "-", "-"]
         for row in summarise_hunts(found).filter(criterion=criterion).iter_rows(named=True)
     ]
     header = ["control", "small network", "median candidate", "small network, seeds of the hunt"]

@@ -1,7 +1,6 @@
-"""What the hunts found is still as bad, and the experiments are made of it."""
+"""The networks that the hunts found are still as bad, and the experiments are made of them."""
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,10 @@ from dumbbell.searching.search_file import load_search
 from studies.hunting import networks, study
 
 HERE = Path(__file__).parent
+HUNTS = study.read_hunts()
 FOUND: dict[tuple[str, str], dict[str, Any]] = {
-    (row["criterion"], row["control"]): row for row in study.read_hunts().iter_rows(named=True)
+    (row["criterion"], row["control"]): row
+    for row in HUNTS.filter(study.is_beyond("limit", "median")).iter_rows(named=True)
 }
 QUICK = [("start", "cubic"), ("use", "bbr1"), ("queue", "bbr1"), ("harm", "bbr1")]
 
@@ -23,11 +24,6 @@ def read_table(text: str) -> dict[str, Any]:
     """Return the table that a cell of hunts.csv holds."""
     table: dict[str, Any] = tomllib.loads(f"value = {text}")["value"]
     return table
-
-
-# The worst candidate by the seed of its search. With more seeds it is better than the median candidate, so
-# that the hunt found nothing bad.
-BY_ONE_SEED = {("harm", "ledbat-pp")}
 
 
 @pytest.mark.parametrize(
@@ -39,12 +35,8 @@ def test_a_network_is_as_bad_as_the_hunt_asked_for(criterion: str, control: str)
     plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
     value = measure_table(plan, read_table(row["table"]), 3)
     assert value is not None
-    if (criterion, control) in BY_ONE_SEED:
-        assert value >= row["limit"] * (1 - 1e-5) and row["limit"] < row["median"]
-    elif criterion in study.MORE_IS_WORSE:
-        assert value >= row["limit"] * (1 - 1e-5) and row["limit"] > row["median"]
-    else:
-        assert value <= row["limit"] * (1 + 1e-5) and row["limit"] < row["median"]
+    toward = 1 if row["worst"] > row["median"] else -1
+    assert toward * (value - row["limit"]) >= -1e-5 * row["limit"]  # six digits in the file
 
 
 def test_the_measure_of_the_page_is_that_of_the_search_files() -> None:
@@ -59,7 +51,7 @@ def test_the_measure_of_the_page_is_that_of_the_search_files() -> None:
         (run,) = results.tidy("runs", {"rate": "bottleneck.rate", "duration": "duration"}).iter_rows(named=True)
         flows = results.frame("flows")
         value = study.measure_run(criterion, run, flows.filter(flows["cc"] != "udp").sort("flow"))
-        assert value == pytest.approx(measure_table(replace(plan), table, 1), rel=1e-6), criterion
+        assert value == pytest.approx(measure_table(plan, table, 1), rel=1e-6), criterion
 
 
 def test_the_experiments_have_every_network_once() -> None:
@@ -68,7 +60,8 @@ def test_the_experiments_have_every_network_once() -> None:
         loaded = experiment.load(HERE / "experiments" / f"{name}.toml")
         names = [cell.matrix["setting"] for cell in loaded.make_cells() if cell.seed == loaded.seeds[0]]
         settings += [one for name in names for one in name.split(networks.BOTH)]
-    own = [f"{criterion}, {control}" for criterion, control in FOUND]
+    kept = HUNTS.filter(HUNTS["table"].is_not_null()).select("criterion", "control")
+    own = [f"{criterion}, {control}" for criterion, control in kept.iter_rows()]
     instead = [f"{one}, {study.INSTEAD}" for one in own if not one.endswith(" cubic")]
     assert sorted(settings) == sorted([*own, *instead])
 

@@ -30,8 +30,8 @@ from .policy import AGENTS, Policy, list_policies, read_policy
 EXPERIMENT = Path(__file__).with_name("experiments") / "heldout.toml"
 CURVE = AGENTS / "curve.csv"
 SIMULATIONS = 16
-LAYERS = [32, 16]  # Jay et al., ICML 2019, section 4.4
-GAMMA = 0.99  # Jay et al., ICML 2019, section 4.3
+LAYERS = [32, 16]  # Jay et al., ICML 2019
+GAMMA = 0.99  # Jay et al., ICML 2019
 
 
 def make_training_env(seed: int) -> Any:
@@ -190,7 +190,7 @@ def write_experiment() -> None:
 
 
 def main() -> None:
-    """Train, and write what came of it."""
+    """Train, and write agents and scores."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3, 4, 5], help="those to train with")
     parser.add_argument("--rounds", type=int, default=40, help=f"of {SIMULATIONS * TASK.steps} steps each")

@@ -314,30 +314,35 @@ of one packet was exempt from the step in 2020; today it is not, so that every p
 - *Published*: the same repository, one run per cell.
 - *Same*: 50 Mbit/s, 20 ms, queues, the 40 s that end at 58 s, Prague 0.5.
 - *Different*: the published rates are means of TCP_INFO's delivery rate, read each 50 ms. The two of a cell add up to
-  the payload of the link (47.6 to 47.7 Mbit/s), so their ratio is that of the goodputs. The kernel there was a 5.4:
-  its RED adapts, as it was set to, and its PIE estimates the departure rate; all flows use Accurate ECN. The runs are
-  those of [the study of Prague in a queue of RFC 3168](../studies/l4s_classic/README.md), without these three.
+  the payload of the link (47.6 to 47.7 Mbit/s), so their ratio is that of the goodputs. The kernel there was a 5.4,
+  whose RED adapts, as it was set to, and whose PIE estimates the departure rate. All flows use Accurate ECN. The runs
+  of [the study of Prague in a queue of RFC 3168](../studies/l4s_classic/README.md) have none of these three.
 
 {s6_table}
 
 The published ratios are {s6_least} to {s6_most} times those of Prague 0.5 here, those next to Reno most. Why one flow
-takes so much is known: both see the same share of marks, and Prague is in equilibrium with two marks a round trip, a
-classic control with one mark in several. Why the ratios next to Reno are larger in the laboratory is not known.
-Versions of Prague, bursts of hosts, blocking writes and Accurate ECN were tried, and none of them explains it; nor do
-an adaptive RED (-4 to +12 % of a ratio, each of eight cells the mean of eight seeds) and a PIE that estimates the
+takes so much is known: both see the same share of marks. Prague is in equilibrium at two marks a round trip, a
+classic control at one mark in several round trips. It is not known why the ratios next to Reno are larger in the
+laboratory. None of these explains it: versions of Prague, bursts of hosts, blocking writes, Accurate ECN, an adaptive
+RED, which changes a ratio by -4 to +12 % (eight cells, each the mean of eight seeds), and a PIE that estimates the
 departure rate (-6 to +10 %).
 
-It is not the set-up of namespaces either, and not Prague as such. A kernel of 2026 with Prague 0.7 (6.18, User-Mode
-Linux) ran single starts. Behind a router (`dumbbell run --engine linux`), Prague has 17.0 times the goodput of Reno
-with ECN over fq_codel with one queue, 15.6 times without ECN, and 18.2 times that of CUBIC; the means of Prague 0.7
-above are 17.1, 16.3 and 18.3. In the published set-up, a bridge with htb on both sides and netem behind both
-ingresses, its ratios are those of the simulator as well. Where bursts of hosts are cut as they leave, Prague has 14.9
-times the goodput of Reno with ECN over fq_codel, and 14.6 to 15.7 times in the simulator (0.7, six seeds); published
-are 42. Where bursts stay together, the ratios on Linux and in the simulator are 12.1 and 10.9 to 12.8 next to Reno
-with ECN over fq_codel, 15.4 and 13.6 to 15.9 next to CUBIC; 8.8 and 9.7 to 14.7 next to Reno over PIE, and without
-ECN 11.0 and 14.7 to 17.1. So what makes the published ratios larger belongs to the kernel of August 2020 or to its
-host. Over PIE Reno had 0.78 Mbit/s there, 2.4 segments a round trip, where the share of marks that holds Prague
-allows 10: the window of a flow that hardly grows. CUBIC, which grows by the clock, had 6.
+The set-up of network namespaces does not explain it either, nor does Prague's own code. A kernel of 2026 with Prague
+0.7 (Linux 6.18, User-Mode Linux) ran one start of some cells:
+
+- *Behind a router* (`dumbbell run --engine linux`), over fq_codel with one queue: Prague has 17.0 times the goodput of
+  Reno with ECN, 15.6 times that of Reno without ECN, and 18.2 times that of CUBIC. The means of Prague 0.7 above are
+  17.1, 16.3 and 18.3.
+- *In the published set-up*, a bridge with htb on both sides and netem behind both ingresses, with bursts of hosts cut
+  as they leave: Prague has 14.9 times the goodput of Reno with ECN over fq_codel. The simulator has 14.6 to 15.7 (0.7,
+  six seeds), the publication 42.
+- *The same with bursts that stay together*: Linux has 12.1 next to Reno with ECN over fq_codel, and 15.4 next to CUBIC;
+  the simulator has 10.9 to 12.8, and 13.6 to 15.9. Next to Reno over PIE, Linux has 8.8 with ECN and 11.0 without, less
+  than the simulator's 9.7 to 14.7 and 14.7 to 17.1, and further from the publication.
+
+So the larger ratios of the publication come from its kernel, of August 2020, or from its host. Reno had 0.78 Mbit/s
+over PIE there, which is 2.4 segments a round trip. The share of marks at which Prague is in equilibrium allows a window
+of 10. So Reno's window hardly grew there. CUBIC, whose window grows with time, had 6 segments.
 
 ## C4: delays of audio and video
 

@@ -19,11 +19,12 @@ from dumbbell.cli.evaluate_options import Format, RunOptions, SuiteName, refuse_
 from dumbbell.cli.evaluate_stack import StackOptions, select_criteria, select_subject
 from dumbbell.cli.option_groups import expand_options
 from dumbbell.cli.status import FAILED
-from dumbbell.errors import Conflict, InputError, Missing, OutOfRange, WrongValue, quote_value
+from dumbbell.errors import Conflict, InputError, Missing, Nothing, WrongValue, quote_value
 
 if TYPE_CHECKING:
     from dumbbell.evaluate.comparison import Report
     from dumbbell.evaluate.history import HistoryEntry
+    from dumbbell.evaluate.suite_file import EvaluationSuite
     from dumbbell.stacks.commits import Commit, CommitBuild
 
 _HISTORY, _BISECT = "evaluate history", "evaluate bisect"
@@ -91,12 +92,11 @@ def judge_history(
         if len(names) > 1:
             raise WrongValue(quote_value(names[1]), "one stack, or reports", command=_HISTORY, key="STACK")
         title = f"{names[0]} over {'versions' if versions else 'commits'}"
-        entries = list(_judge_versions(names[0], versions, tree, options, suite, run))
-    if sum(one.report is not None for one in entries) < 1 or len(entries) < 2:
+        chosen = run.load_suite(suite, "stack", _HISTORY)
+        entries = list(_judge_versions(names[0], versions, tree, options, chosen, run))
+    if len(entries) < 2 or not any(one.report is not None for one in entries):
         lacks = "; ".join(f"{one.name}: {one.lacks}" for one in entries if one.lacks)
-        raise OutOfRange(
-            lacks or quote_value(names[0]), "two versions or reports, one that is judged", command=_HISTORY
-        )
+        raise Nothing(lacks or f"{names[0]} alone", "two versions or reports, one that is judged", command=_HISTORY)
     found = histories.EvaluationHistory(title, tuple(entries))
     write_page(run.output, histories.make_history_page(found, format_command_line()), _HISTORY)
     text = histories.to_json(found) if form == "json" else histories.format_history(found, markdown=form == "markdown")
@@ -110,7 +110,7 @@ _NO_STACK = (TreeOptions(), StackOptions(), RunOptions(output=""))
 
 
 def _judge_versions(
-    stack: str, versions: str | None, tree: TreeOptions, options: StackOptions, suite: str, run: RunOptions
+    stack: str, versions: str | None, tree: TreeOptions, options: StackOptions, suite: EvaluationSuite, run: RunOptions
 ) -> Iterator[HistoryEntry]:
     from dumbbell.engines.progress import StepProgress
     from dumbbell.stacks import build as building
@@ -146,8 +146,10 @@ def _judge_versions(
             )
 
 
-def _judge_entry(name: str, title: str, make: Any, options: StackOptions, suite: str, run: RunOptions) -> HistoryEntry:
-    """Return the entry of a version, which has a reason in the place of a report if it cannot be built or judged."""
+def _judge_entry(
+    name: str, title: str, make: Any, options: StackOptions, suite: EvaluationSuite, run: RunOptions
+) -> HistoryEntry:
+    """Return the entry of a version, which has a reason in the place of a report if it cannot be built."""
     from dumbbell.evaluate.history import HistoryEntry
 
     try:
@@ -158,14 +160,18 @@ def _judge_entry(name: str, title: str, make: Any, options: StackOptions, suite:
 
 
 def _judge_stack(
-    stack: str, options: StackOptions, suite: str, run: RunOptions, cells: Collection[tuple[str, str]] | None = None
+    stack: str,
+    options: StackOptions,
+    suite: EvaluationSuite,
+    run: RunOptions,
+    cells: Collection[tuple[str, str]] | None = None,
 ) -> Report:
     """Return the report on a stack, or on some of its cells: criteria and places. Raises InputError."""
     from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.verdict_report import to_json
 
     subject, control = select_subject(stack, options)
-    chosen = select_criteria(run.load_suite(suite, "stack", _HISTORY), control)
+    chosen = select_criteria(suite, control)
     places: Sequence[str] = options.place or ()
     if cells is not None:
         chosen = chosen.select(sorted({criterion for criterion, _ in cells}))
@@ -198,12 +204,13 @@ def find_bad_commit(
 
     if tree.commits is None:
         raise Missing("the good commit and the bad one: GOOD..BAD", command=_BISECT, option="--commits")
+    chosen = run.load_suite(suite, "stack", _BISECT)
     with tree.prepare(name, run.output, _BISECT) as made:
         ends = made.clone.find_range(tree.commits)
         progress = StepProgress()
 
         def judge(commit: Commit, cells: Collection[tuple[str, str]] | None) -> Report:
-            return _judge_stack(made.make_stack(commit, progress), options, suite, run, cells)
+            return _judge_stack(made.make_stack(commit, progress), options, chosen, run, cells)
 
         found = bisection.search_commit(made.clone, ends, judge, progress.print_line)
     print(bisection.to_json(found) if form == "json" else bisection.format_search(found, markdown=form == "markdown"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.cli.evaluate_gate import EvaluationGate
-from dumbbell.cli.evaluate_options import GateOptions, SuiteName, parse_quantity, split_names
+from dumbbell.cli.evaluate_options import GateOptions, SuiteName, parse_quantity, split_names, strip_ending
 from dumbbell.cli.option_groups import expand_options
 from dumbbell.errors import UnknownName, WrongValue, quote_value
 from dumbbell.writing import make_folder
@@ -42,7 +42,9 @@ def trace(
         list[str] | None,
         Option("--state", metavar="THEIRS=OURS", help="Which state of BBR a state of the file is; - ignores it."),
     ] = None,
-    output: Annotated[str, Option("-o", "--output", metavar="NAME", help="Write NAME.html.")] = "evaluation",
+    output: Annotated[
+        str, Option("-o", "--output", metavar="NAME", callback=strip_ending, help="Write NAME.html.")
+    ] = "evaluation",
     gating: GateOptions,
     drawings: Annotated[
         str | None,

@@ -17,7 +17,7 @@ from dumbbell.engines.estimate import estimate_missing
 from dumbbell.engines.in_flight import LOOK_S, WINDOW, RunsInFlight
 from dumbbell.engines.progress import Bar, ProgressTold
 from dumbbell.engines.sim import Simulator
-from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, escape_line, quote_value
+from dumbbell.errors import Conflict, InputError, WrongValue, check_count, escape_line, quote_value
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.processes import count_cores
@@ -112,8 +112,8 @@ def _handle_signals(report: SweepReport) -> Iterator[None]:
 
 def check_workers(jobs: object, cluster: object, command: str) -> None:
     """Raise InputError, said of `command`, if `jobs` is not a number of cores, or `cluster` not an address."""
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise OutOfRange(quote_value(jobs), "a number of runs at a time, 1 or more", command=command, key="jobs")
+    if jobs is not None:
+        check_count(jobs, "a number of runs at a time, 1 or more", command=command, key="jobs")
     if cluster is not None and not isinstance(cluster, str):
         allowed = "the address of a Dask scheduler, tcp://HOST:PORT"
         raise WrongValue(quote_value(cluster), allowed, command=command, key="cluster")

@@ -52,7 +52,7 @@ class CellChange:
 
     @property
     def row(self) -> list[str]:
-        """Its row in tables of changes."""
+        """The cells of a row in a table of changes."""
         return [self.criterion, self.place or "the only one", self.word, *self.grades, *self.figures]
 
     @property
@@ -99,15 +99,17 @@ def read_text(path: Path) -> str:
 
 def read_report(path: Path, suite: str = "") -> Report:
     """Return a report that `--format json` wrote, of a suite if one is named. Raises InputError."""
+    text = read_text(path)
     try:
-        report: Report = json.loads(read_text(path))
-        if suite and report["suite"] != suite:
-            raise WrongValue(quote_value(report["suite"]), f"a report of suite {suite}", file=path, key="suite")
+        report: Report = json.loads(text)
+        of = report["suite"]
         unknown = {cell["grade"] for cell in collect_cells(report).values()} - GRADES.keys()
         compare_reports(report, report, str(report["name"]))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
         allowed = "what dumbbell evaluate --format json writes"
         raise Unreadable("this is not a report", allowed, file=path) from None
+    if suite and of != suite:
+        raise WrongValue(quote_value(of), f"a report of suite {suite}", file=path, key="suite")
     if unknown:
         raise WrongValue(quote_value(min(unknown)), list(GRADES), file=path, key="grade")
     return report
@@ -141,8 +143,8 @@ def read_figures(cell: Mapping[str, Any]) -> Figures:
 def widen_interval(figures: Figures, seeds: int) -> Figures:
     """Return figures with the interval that their number of seeds allows.
 
-    Resampled seeds have the spread of these seeds, which is less than that of all, and a normal distribution's part of
-    it. Student's t corrects both: by 9 for two seeds, 1.6 for five, 1.1 for twenty.
+    Resampled seeds spread less than new seeds would, and their quantiles are those of a normal distribution. A factor
+    corrects both, with Student's t: 9 for two seeds, 1.6 for five, 1.1 for twenty.
     """
     value, low, high = figures
     if seeds < 2:

@@ -107,7 +107,7 @@ def _parse_amount(part: str, names: Collection[str], text: str, key: str) -> ast
 
 def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str) -> None:
     match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and abs(number) < math.inf:
             return
         case ast.Name(id=name):
             if name not in names:

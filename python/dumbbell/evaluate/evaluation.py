@@ -223,7 +223,7 @@ def _judge_criterion(
     subject: str,
     broken: Mapping[ScenePlace, tuple[str, str]],
 ) -> Verdict:
-    """Return the verdict of a criterion; cells of runs that failed say so: worse than any measure of the others."""
+    """Return the verdict of a criterion; a cell with a run that failed has the grade of that failure."""
     measure, cells = suite.measures[criterion.measure], {}
     for (name, place), of_place in values.items():
         if name == criterion.id:

@@ -24,7 +24,7 @@ from dumbbell.evaluate.verdict_report import describe_cell, to_json
 from dumbbell.experiment import units
 
 _CellKey = tuple[str, str]
-"""A criterion, and what tells its cell from others."""
+"""A criterion and the place of a cell."""
 # a criterion that no longer applies is a change that somebody has to look at
 _ORDER = [one for one in grades.ORDER if one != NOT_APPLICABLE]
 _ORDER.insert(_ORDER.index(CANNOT_TELL), NOT_APPLICABLE)
@@ -36,7 +36,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 @dataclass(frozen=True)
 class GatedCell:
-    """A cell of an evaluation: its criterion, what tells it from others, as lists of --known have it, and why."""
+    """A cell of an evaluation: its criterion, its place as lists of --known have it, and its verdict."""
 
     criterion: Criterion
     where: str
@@ -163,7 +163,7 @@ class ExpectedFailure:
 
 
 def _gate_by_expected(gate: Gate, expected: Sequence[ExpectedFailure]) -> None:
-    """Note what is not as expected: failures that are not, and entries of which nothing fails."""
+    """Note failures that no entry expects, and entries whose cells do not fail."""
     mine = [one for one in expected if one.subject == gate.found.subject.name]
     for one in gate.cells:
         now = one.verdict.result
@@ -260,7 +260,7 @@ def _read_where(text: str, suite: EvaluationSuite, criterion: Criterion, subject
 
 
 def _gate_by_report(gate: Gate, name: str, report: Report) -> None:
-    """Note what is worse than in an earlier report; what is better is only said."""
+    """Note what is worse than in an earlier report as unexpected, and what is better as changed."""
     before = collect_cells(report)
     for one in gate.cells:
         now, old = one.verdict.result, before.pop(one.key, None)

@@ -44,7 +44,7 @@ ENDED = (CLOSED, CRASHED, HUNG)
 """Grades of runs that ended early."""
 _HANGS = "the plugin hangs"  # what the process of a run says of one
 MUCH = 0.05  # of a figure: less is no change, whatever its interval
-_DRAWS = 400  # resamples of the seeds of a cell
+DRAWS = 400  # resamples of the seeds of a cell
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CellGrade:
     """The grade of one cell.
 
     `value` is the subject's, `low` to `high` the interval in which it lies at the level of all intervals; `others` has
-    those of the yardsticks. `sure` is whether that share of resampled seeds gives the same side of the bar.
+    those of the yardsticks. `sure` is whether that share of the resamples lies on the same side of the bar.
     """
 
     grade: str
@@ -63,14 +63,14 @@ class CellGrade:
     seeds: int
     sure: bool
     excess: float = 0.0
-    """By how much the value is beyond the bar, in parts of the bar; negative if it keeps it."""
+    """The distance of the value beyond the bar, as a part of the bar; negative if the value keeps the bar."""
     worst_seed: int = 1
     judged: CaseVerdict | None = None
     """The verdict of a judge, or of a run that failed."""
 
     @property
     def reason(self) -> str:
-        """Why a judge gives the grade."""
+        """The reason for the grade that a judge gives."""
         return self.judged.reason if self.judged is not None else ""
 
 
@@ -104,10 +104,10 @@ def judge_cell(
 ) -> CellGrade:
     """Return the grade of a cell; `values` are of the subject and of every yardstick, by seed.
 
-    Seeds are paired: those count that all have; a yardstick without values that no bar names is left out. How sure the
-    grade is follows from `_DRAWS` resamples of the seeds, the same ones for the subject and the yardsticks; a cell gets
-    the same ones every time. Nobody can tell a cell in which a value is not a number: without such runs, those would
-    count that went well.
+    Seeds are paired: only seeds that all have are used. A yardstick without values is left out if no bar names it.
+    `DRAWS` resamples of the seeds, the same for the subject and the yardsticks, decide whether the grade is sure. A
+    cell has the same resamples every time. A cell in which a value is not a number cannot be told: without such runs,
+    only runs that went well would be used.
     """
     needed = {subject, RELATIVE}.union(*(bar.names for bar in criterion.bars))
     values = {who: one for who, one in values.items() if one or who in needed}
@@ -123,7 +123,7 @@ def judge_cell(
     yardsticks = values.keys() - {subject, RELATIVE}
     grade = _find_grade(criterion, found[subject], names, yardsticks)
     random = np.random.default_rng(zlib.crc32(f"{criterion.id} {place}".encode()))
-    drawn = random.integers(len(seeds), size=(_DRAWS, len(seeds)))
+    drawn = random.integers(len(seeds), size=(DRAWS, len(seeds)))
     resampled = {who: _compute_draws(measure, one, drawn) for who, one in runs.items()}
     grades = [
         _find_grade(
@@ -132,9 +132,9 @@ def judge_cell(
             {**words, **{who: float(one[n]) for who, one in resampled.items()}},
             yardsticks,
         )
-        for n in range(_DRAWS)
+        for n in range(DRAWS)
     ]
-    alike = sum((one in GOOD) == (grade in GOOD) for one in grades) / _DRAWS
+    alike = sum((one in GOOD) == (grade in GOOD) for one in grades) / DRAWS
     low, high = (float(np.quantile(resampled[subject], share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     others = {who: value for who, value in found.items() if who != subject}
     excess = _compute_excess(criterion, found[subject], names)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dumbbell.evaluate.grade import DRAWS
 from dumbbell.evaluate.measures import measure_scene
 from dumbbell.evaluate.plan import NOBODY, Candidate, Plan, ScenePlace, make_victim_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite, HarmRule
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import StoredResults
 
-_DRAWS = 400  # resamples of the seeds of a cell
 _Numbers = npt.NDArray[np.float64]
 
 
@@ -35,7 +35,7 @@ class CellHarm:
 
 
 def compute_harm(alone: _Numbers, beside: _Numbers, *, is_more_better: bool) -> _Numbers:
-    """Return the harm of each pair of values; NaN of a part of nothing."""
+    """Return the harm of each pair of values; NaN where the value to divide by is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         harm = (alone - beside) / alone if is_more_better else (beside - alone) / beside
     return np.where(np.isfinite(harm), harm, np.nan)
@@ -75,7 +75,7 @@ def estimate_harm(
 ) -> CellHarm:
     """Return the harm of means over seeds, which are paired, with its interval over resampled seeds."""
     x, y = np.array(alone), np.array(beside)
-    drawn = random.integers(len(x), size=(_DRAWS, len(x)))
+    drawn = random.integers(len(x), size=(DRAWS, len(x)))
     value = float(compute_harm(x.mean(), y.mean(), is_more_better=rule.is_more_better))
     resampled = compute_harm(x[drawn].mean(axis=1), y[drawn].mean(axis=1), is_more_better=rule.is_more_better)
     low, high = np.nanquantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if not np.isnan(value) else (value, value)

@@ -103,7 +103,7 @@ def measure_runs(
 ) -> pl.DataFrame:
     """Return `key` and `value` of runs, one row for each run or, where a quantile is asked for, many.
 
-    `cells` and `roles` are those of a plan, each run once. Raises InputError if a measure is none.
+    `cells` and `roles` are those of a plan, each run once. Raises InputError if a measure cannot be computed.
     """
     where = f"measure.{measure.name}"
     if measure.function:
@@ -122,8 +122,8 @@ def measure_runs(
 
 def measure_scene(
     suite: EvaluationSuite, measure: str, scene: str, plan: Plan, results: StoredResults
-) -> dict[ScenePlace, dict[str, Values]]:
-    """Return the values of the runs of a scene by place and whose they are; those without a value have no seed."""
+) -> Mapping[ScenePlace, Mapping[str, Values]]:
+    """Return the values of the runs of a scene by place, candidate and seed; a run without a value is left out."""
     cells = plan.cells
     cells = cells.filter(pl.col("scene") == scene) if len(cells) else cells
     if cells.is_empty():
@@ -137,4 +137,4 @@ def measure_scene(
         values = found.setdefault(ScenePlace(scene, tuple(position)), {}).setdefault(who, {})
         if key in by_key:
             values[seed] = by_key[key]
-    return {place: dict(values) for place, values in found.items()}
+    return found

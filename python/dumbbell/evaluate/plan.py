@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from dumbbell.experiment.toml_file import read_toml
 
 Position = tuple[int, ...]
 NOBODY = "nobody"
-"""Whose the runs are that have no subject."""
+"""The name in the place of a candidate, for runs without a subject."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Plan:
     @property
     def cells(self) -> pl.DataFrame:
         """One row for each run and whose it is: `key`, `scene`, `position`, `who`, `seed`, and figures of the run."""
-        return pl.DataFrame(self._cells, schema_overrides=QUEUE_COLUMNS, infer_schema_length=None)
+        return pl.DataFrame(self._cells, infer_schema_length=None)
 
     @property
     def roles(self) -> pl.DataFrame:
@@ -139,27 +140,19 @@ class Plan:
         return pl.DataFrame(self._roles, schema=schema).unique(maintain_order=True)
 
 
-QUEUE_COLUMNS = {"queue": pl.String, "target_ms": pl.Float64, "ecn": pl.Boolean}
-"""Columns of `cells` that have a type even if no run has a value."""
-
-
 def describe_figures(cell: Cell, flows: int) -> dict[str, Any]:
     """Return the figures of a run that measures of suites find in its row of `cells`.
 
-    Of the bottleneck's queue discipline, `target_ms` and `ecn` are what its parameters of these names declare.
+    `aqm` has the parameters of the bottleneck's queue discipline as JSON, times in ns.
     """
     record, bottleneck = cell.groups["record"], cell.groups["bottleneck"]
-    queue = bottleneck["aqm"]
-    target = queue.get("target")
     return {
         "from_s": record["from"] / 1e9,
         "interval_s": record["interval"] / 1e9,
         "duration_s": cell.duration / 1e9,
         "rate_mbit": bottleneck["rate"] / 1e6,
         "flows": flows,
-        "queue": queue.get("name", queue.get("plugin")),
-        "target_ms": None if target is None else target / 1e6,
-        "ecn": queue.get("ecn"),
+        "aqm": json.dumps(bottleneck["aqm"]),
     }
 
 

@@ -32,7 +32,7 @@ HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
 Seeds = dict[int, float]
 """One value of each seed."""
 Values = dict[Cell, Seeds | None]
-"""Of each cell; None where a run that is needed is missing."""
+"""The values of each cell; None where a run that is needed is missing."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class StatementVerdict:
 
     @property
     def unsure(self) -> int:
-        """How many cells meet the bar or not within their own interval over seeds."""
+        """The number of cells whose interval over seeds contains the bar."""
         return sum(not one.sure for one in self.cells)
 
     @property
     def failing(self) -> list[str]:
-        """The cells that do not meet the bar; none if it is of their mean."""
+        """The cells that do not meet the bar; none if the bar is for their mean."""
         is_mean = self.statement.quantifier.is_mean
         return [] if is_mean else [one.place for one in self.cells if one.grade == FAILS]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -146,36 +147,36 @@ class Criterion:
     level: CriterionBar | None = None
     fails: CriterionBar | None = None
     no_data: str = ""
-    """Why it does not apply to a subject of which the measure has no value."""
+    """The reason why the criterion does not apply to a subject for which the measure has no value."""
     note: str = ""
     merit: str = "subject"
     harm: HarmRule | None = None
-    """Of what the others get less with the subject than alone, if that is to be computed."""
+    """The rule for the harm to others, if harm is to be computed."""
     source: str = ""
-    """The documents that ask for it, where its section does not say so."""
+    """The documents that ask for this criterion, where its section does not name them."""
     only: str = ""
-    """The beginning of the names of the controls that it is about."""
+    """The beginning of the names of the controls that the criterion is about."""
     judge: str = ""
     """The judge that gives the grade in place of a measure and bars, such as `bbr.probe-rtt`."""
     needs: TraceNeeds = field(default_factory=TraceNeeds)
     origin: str = ""
-    """Where its bars come from, if they are not the suite's."""
+    """The origin of the bars, if they are not the suite's."""
 
     @property
     def bars(self) -> list[CriterionBar]:
-        """The bars that it has, from the best grade to the worst."""
+        """The bars of the criterion, from the best grade to the worst."""
         return [bar for _, bar in self.named_bars]
 
     @property
     def named_bars(self) -> list[tuple[str, CriterionBar]]:
-        """The bars that it has with the grades that they give."""
+        """The bars of the criterion with the grades that they give."""
         bars = (("passes", self.passes), ("no worse", self.level), ("fails", self.fails))
         return [(grade, bar) for grade, bar in bars if bar is not None]
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """How many runs a cell has: at first, with `--quick`, and at most where its grade is not sure."""
+    """The number of runs of a cell: with `--quick`, at first, and at most while its grade is not sure."""
 
     quick: int = 5
     first: int = 10
@@ -206,7 +207,7 @@ class EvaluationSuite:
     """All kinds of subjects; `of` is the first of them."""
     grid: PathGrid = field(default_factory=PathGrid)
     times: Mapping[str, str] = field(default_factory=dict)
-    """What the times of set-ups mean that judges of traces are told, by name; `values` are other numbers."""
+    """The meaning of the times of a set-up that judges of traces are told, by name; `values` has other numbers."""
     values: Mapping[str, str] = field(default_factory=dict)
 
     def select(self, names: Sequence[str]) -> Self:
@@ -412,8 +413,8 @@ class SuiteReader:
 
     def _read_word(self, _name: str, key: str, value: Any) -> NamedNumber:
         table = check_keys(key, value, ("value", "origin"), ("value", "origin"))
-        if not is_number(table["value"]):
-            raise make_error(f"{key}.value", table["value"], "a number")
+        if not is_number(table["value"]) or not math.isfinite(table["value"]):
+            raise make_error(f"{key}.value", table["value"], "a finite number")
         return NamedNumber(float(table["value"]), self._read_text(f"{key}.origin", table["origin"]))
 
     def _read_paragraph(self, name: str, key: str, value: Any) -> Paragraph:

@@ -1,4 +1,4 @@
-"""What agents do: change the rate or the window of their flow, or set a key of the queue."""
+"""Actions of agents, which change the rate or the window of their flow, or set a key of the queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dumbbell.errors import UnknownName
+from dumbbell.errors import OutOfRange, UnknownName, quote_value
+from dumbbell.experiment.toml_checks import is_number
+from dumbbell.gym.draws import check_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 class RateFactor:
     """An action from -1 to 1 multiplies the pacing rate by 1 + step · action, or divides it by 1 - step · action.
 
-    The rate of an episode begins at the value `start_rate_mbit` of its network. Source: Jay et al., ICML 2019,
-    section 4.2, with steps of 0.025 for actions that have no bounds.
+    The rate of an episode begins at the value `start_rate_mbit` of its network. Source: Jay et al., ICML 2019, and
+    PCC-RL, network_sim.py, with steps of 0.025 for actions that have no bounds.
     """
 
     step: float
@@ -30,6 +32,11 @@ class RateFactor:
     high: float
     start = "start_rate_mbit"
     column = "pacing_rate_mbit"
+
+    def __post_init__(self) -> None:
+        check_range(self, self.low, self.high, is_log=True)
+        if not is_number(self.step) or not 0 < self.step < math.inf:
+            raise OutOfRange(quote_value(self.step), "more than 0", command="RateFactor", key="step")
 
     def apply(self, rates: Floats, actions: Floats) -> Floats:
         """Return the rates after actions."""
@@ -50,6 +57,11 @@ class WindowFactor:
     high: float = 20_000
     start = "start_window"
     column = "cwnd"
+
+    def __post_init__(self) -> None:
+        check_range(self, self.low, self.high, is_log=True)
+        if not is_number(self.base) or not 1 < self.base < math.inf:
+            raise OutOfRange(quote_value(self.base), "more than 1", command="WindowFactor", key="base")
 
     def apply(self, windows: Floats, actions: Floats) -> Floats:
         """Return the windows after actions, segments; an action applies to the exact window, not to the rounded one."""
@@ -72,7 +84,8 @@ class QueueKey:
 
     def __post_init__(self) -> None:
         if self.scale not in ("linear", "log", "square"):
-            raise UnknownName(self.scale, among=("linear", "log", "square"), what="scale")
+            raise UnknownName(str(self.scale), among=("linear", "log", "square"), what="scale")
+        check_range(self, self.low, self.high, is_log=self.scale == "log")
 
     def convert(self, action: float) -> str | float:
         """Return the value that the key gets."""

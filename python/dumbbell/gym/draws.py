@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dumbbell.errors import OutOfRange, WrongValue, quote_value
+from dumbbell.experiment.toml_checks import is_number
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -31,7 +32,7 @@ class Uniform:
     high: float
 
     def __post_init__(self) -> None:
-        _check_range(self, self.low, self.high)
+        check_range(self, self.low, self.high)
 
     def draw(self, generator: Generator) -> float:
         """Return the next value."""
@@ -40,16 +41,14 @@ class Uniform:
 
 @dataclass(frozen=True)
 class LogUniform:
-    """A number whose logarithm is evenly distributed; of `whole` ones the integer below it."""
+    """A number whose logarithm is evenly distributed; with `whole`, the integer below it."""
 
     low: float
     high: float
     whole: bool = False
 
     def __post_init__(self) -> None:
-        _check_range(self, self.low, self.high)
-        if self.low <= 0:
-            raise OutOfRange(quote_value(self.low), "more than 0", command="LogUniform", key="low")
+        check_range(self, self.low, self.high, is_log=True)
 
     def draw(self, generator: Generator) -> float:
         """Return the next value."""
@@ -64,18 +63,22 @@ class OneOf:
     values: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        if not self.values:
-            raise WrongValue("no value", "one or more", command="OneOf", key="values")
+        if not isinstance(self.values, tuple | list) or not self.values:
+            raise WrongValue(quote_value(self.values), "a list of one value or more", command="OneOf", key="values")
 
     def draw(self, generator: Generator) -> Any:
         """Return the next value."""
         return self.values[int(generator.integers(len(self.values)))]
 
 
-def _check_range(kind: object, low: float, high: float) -> None:
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+def check_range(kind: object, low: float, high: float, *, is_log: bool = False) -> None:
+    """Raise InputError of an object of `kind` unless low and high are numbers in order, above 0 for logarithms."""
+    name = type(kind).__name__
+    if not (is_number(low) and is_number(high) and math.isfinite(low) and math.isfinite(high) and low <= high):
         found = f"{quote_value(low)} to {quote_value(high)}"
-        raise OutOfRange(found, "a range of numbers, low to high", command=type(kind).__name__, key="low and high")
+        raise OutOfRange(found, "a range of numbers, low to high", command=name, key="low and high")
+    if is_log and low <= 0:
+        raise OutOfRange(quote_value(low), "more than 0", command=name, key="low")
 
 
 def draw_network(draws: Mapping[str, Draw], generator: Generator) -> Network:

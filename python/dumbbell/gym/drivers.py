@@ -1,4 +1,4 @@
-"""How actions reach simulations, and how what happened comes back: by flows, or by a queue."""
+"""Drivers, which carry actions into simulations and return measurements: of flows, or of a queue."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class FlowDriver:
         return self._native
 
 
-# of the view of a queue: counters since the start of the run
+# counters in the view of a queue, since the start of the run
 _COUNTERS = ("packets", "bytes", "ce_marks", "drops_overflow", "drops_aqm")
 
 
 class QueueDriver:
-    """The first queue of each simulation, of which actions set a key."""
+    """Agents that are the first queue of each simulation; their actions set a key of it."""
 
     columns = (
         *("elapsed_ms", "throughput_mbit", "utilisation", "backlog_ms"),
@@ -106,7 +106,7 @@ class QueueDriver:
         self._before[number] = 0
 
     def step(self, actions: Floats) -> Floats:
-        """Carry out actions, and return what the queues did until the next one."""
+        """Carry out actions, and return measurements of the queues until the next one."""
         for number, action in enumerate(actions):
             simulation = self._simulations[number]
             simulation.set(self._action.key, self._action.convert(float(action))).step(for_=self._every)

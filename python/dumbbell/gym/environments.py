@@ -36,7 +36,6 @@ class NetworkEnv(gymnasium.Env["Observation", Any]):
         self.task = find_task(task, changes)
         self._episodes = Episodes(self.task, 1)
         self.observation_space, self.action_space = make_spaces(self._episodes)
-        self._begun = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -44,19 +43,16 @@ class NetworkEnv(gymnasium.Env["Observation", Any]):
         """Begin an episode in a network that is drawn; equal seeds give equal episodes."""
         super().reset(seed=seed, options=options)
         network = self._episodes.begin(0, self.np_random)
-        self._begun = True
         return self._episodes.observe()[0], {"network": network}
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carry out an action; return observation, reward, and whether the episode is over."""
-        if not self._begun:
-            raise Unfit("the environment was not reset", "call reset() first", command="gym")
         reward = float(self._episodes.step(action)[0])
         return self._episodes.observe()[0], reward, False, bool(self._episodes.list_over()[0]), {}
 
     def fork(self) -> Simulation:
         """Return a copy of the simulation as it is now, to look at, to go on with or to finish."""
-        return self._episodes.driver.fork(0)
+        return self._episodes.fork(0)
 
 
 class NetworkVectorEnv(VectorEnv["Observation", Any, "NDArray[Any]"]):
@@ -101,8 +97,6 @@ class NetworkVectorEnv(VectorEnv["Observation", Any, "NDArray[Any]"]):
 
     def step(self, actions: ArrayLike) -> tuple[Observation, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Carry out an action in each simulation; `final_obs` of the infos are the last observations of an episode."""
-        if not self._generators:
-            raise Unfit("the environments were not reset", "call reset() first", command="gym")
         rewards = self._episodes.step(actions)
         over = self._episodes.list_over()
         infos: dict[str, Any] = {}
@@ -115,7 +109,7 @@ class NetworkVectorEnv(VectorEnv["Observation", Any, "NDArray[Any]"]):
 
     def fork(self, number: int) -> Simulation:
         """Return a copy of a simulation as it is now."""
-        return self._episodes.driver.fork(number)
+        return self._episodes.fork(number)
 
 
 def register_tasks() -> None:

@@ -1,4 +1,4 @@
-"""What agents observe: numbers that are computed from their monitor intervals, with bounds and sources."""
+"""Features that agents observe, which are computed from their monitor intervals, with bounds and sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_AURORA = "Jay et al., ICML 2019, section 4.1; bounds: PCC-RL, sender_obs.py"
+_AURORA = "Jay et al., ICML 2019; bounds: PCC-RL, sender_obs.py"
 _ORCA = "Abbasloo et al., SIGCOMM 2020; Orca, envwrapper.py"
 SLACK = 1.25  # of an RTT over the smallest one: delay_margin_coef of Orca, params.json
 

@@ -1,4 +1,4 @@
-"""What agents measured in their monitor intervals, in arrays with a row for each agent."""
+"""Monitor intervals with the measurements of agents, in arrays with a row for each agent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NEAR = 1e-9  # the least denominator of a ratio
 class MonitorIntervals:
     """The latest interval of each agent between two actions, with a row for each of them.
 
-    `intervals["rtt_mean_ms"]` is a column of it: one that agents observe, or a value of their networks such as
-    `rate_mbit`. A value that there is none of is NaN.
+    `intervals["rtt_mean_ms"]` is a column: a measurement, or a value of the networks such as `rate_mbit`. A missing
+    measurement is NaN.
     """
 
     def __init__(self, columns: Sequence[str], rows: int) -> None:
-        """Make intervals of which nothing is known yet."""
+        """Make intervals without measurements."""
         self._places = {name: place for place, name in enumerate(columns)}
         blank = np.full((rows, len(columns)), np.nan)
         self._now, self._previous, self._least, self._most = (blank.copy() for _ in range(4))
@@ -75,10 +75,10 @@ class MonitorIntervals:
 
 
 def divide(above: Floats, below: Floats) -> Floats:
-    """Return a quotient, NaN where the denominator is 0 or there is none."""
+    """Return a quotient, NaN where the denominator is 0 or missing."""
     return above / np.where(below > NEAR, below, np.nan)
 
 
 def fill_gaps(values: Floats) -> Floats:
-    """Return values with 0 where there is none."""
+    """Return values with 0 in place of missing ones."""
     return np.where(np.isnan(values), 0.0, values)

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from pettingzoo import ParallelEnv
 
-from dumbbell.errors import Unfit
+from dumbbell.errors import Missing
 from dumbbell.gym.environments import make_spaces
 from dumbbell.gym.episodes import Episodes
 from dumbbell.gym.tasks import LearningTask, find_task
@@ -27,9 +27,6 @@ class NetworkParallelEnv(ParallelEnv):  # type: ignore[misc]  # pettingzoo has n
     def __init__(self, task: str | LearningTask = "shared", agents: int = 3, **changes: Any) -> None:
         """Prepare a task whose networks have a number of flows with the control external."""
         self.task = find_task(task, changes)
-        if isinstance(self.task.every, str) and (self.task.every == "ack" or self.task.every.endswith("rtt")):
-            allowed = 'a time such as "20ms": all agents act at once'
-            raise Unfit(f"every is {self.task.every}", allowed, command="gym", key="every")
         self._episodes = Episodes(self.task, 1, agents)
         self.metadata = {"name": f"dumbbell_{self.task.name}_v0"}
         self.possible_agents = [f"flow_{number}" for number in range(agents)]
@@ -64,6 +61,9 @@ class NetworkParallelEnv(ParallelEnv):  # type: ignore[misc]  # pettingzoo has n
         """Carry out an action of each agent, at the same time."""
         if not self.agents:
             return {}, {}, {}, {}, {}
+        for agent in self.agents:
+            if agent not in actions:
+                raise Missing("an action of each agent", command="gym", key=agent)
         rewards = self._episodes.step(np.concatenate([actions[agent] for agent in self.agents]))
         over = bool(self._episodes.list_over()[0])
         everybody, observations = self.agents, self._observe()
@@ -82,7 +82,7 @@ class NetworkParallelEnv(ParallelEnv):  # type: ignore[misc]  # pettingzoo has n
 
     def fork(self) -> Simulation:
         """Return a copy of the simulation as it is now."""
-        return self._episodes.driver.fork(0)
+        return self._episodes.fork(0)
 
     def render(self) -> None:
         """Draw nothing: `dumbbell watch` and figures of the results show a run."""

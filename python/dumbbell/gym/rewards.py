@@ -76,7 +76,7 @@ _ALL = (
     Reward(
         "aurora",
         "(10 · throughput - 1000 · latency - 2000 · loss) / 1000; segments/s, s, share",
-        "Jay et al., ICML 2019, section 4.3; the factor 1/1000: PCC-RL, network_sim.py",
+        "Jay et al., ICML 2019; the factor 1/1000: PCC-RL, network_sim.py",
         compute_aurora_reward,
     ),
     Reward(

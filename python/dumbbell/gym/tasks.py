@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dumbbell.errors import OutOfRange, UnknownName, quote_value
+from dumbbell.errors import UnknownName, WrongValue, check_count, quote_value
 from dumbbell.gym.actions import Action, QueueKey, RateFactor, WindowFactor
 from dumbbell.gym.draws import Draw, LogUniform, Network, OneOf, Uniform
 from dumbbell.gym.features import Feature
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FRAME = 1514
 """Bytes of a full frame on a link, which carries a segment."""
+_MOST_HISTORY = 10_000  # intervals: the spaces of observations are kept in memory
 FIRST_WINDOW = 10  # segments: RFC 6928
 BUFFERS = {"send_buffer": "64MiB", "receive_buffer": "64MiB"}
 """Buffers of the hosts that limit no agent."""
@@ -48,10 +49,21 @@ class LearningTask:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for key in ("history", "steps"):
-            value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise OutOfRange(quote_value(value), "a number, 1 or more", command="gym", key=key)
+        check_count(self.steps, "a number, 1 or more", command="gym", key="steps")
+        check_count(self.history, f"a number, 1 to {_MOST_HISTORY}", most=_MOST_HISTORY, command="gym", key="history")
+        if isinstance(self.features, str) or not isinstance(self.features, Sequence) or not self.features:
+            raise WrongValue(quote_value(self.features), "a list of one feature or more", command="gym", key="features")
+        if not isinstance(self.action, RateFactor | WindowFactor | QueueKey):
+            allowed = "a RateFactor, a WindowFactor or a QueueKey"
+            raise WrongValue(quote_value(self.action), allowed, command="gym", key="action")
+        if not callable(self.make_experiment):
+            raise WrongValue(quote_value(self.make_experiment), "a function", command="gym", key="make_experiment")
+        if not isinstance(self.draws, Mapping):
+            raise WrongValue(quote_value(self.draws), "a table of distributions", command="gym", key="draws")
+        for name, one in self.draws.items():
+            if not hasattr(one, "draw"):
+                allowed = "a distribution such as Uniform(1, 2)"
+                raise WrongValue(quote_value(one), allowed, command="gym", key=f"draws.{name}")
 
 
 def _make_bottleneck(rate_mbit: float, packets: float, **more: Any) -> Table:
@@ -190,7 +202,7 @@ _ALL = (
         _AURORA,
         "aurora",
         "0.5rtt",
-        source="Jay et al., ICML 2019, table 1; PCC-RL, network_sim.py: the queue is 1 + exp(0 to 8) packets. Only "
+        source="Jay et al., ICML 2019; PCC-RL, network_sim.py: the queue is 1 + exp(0 to 8) packets. Only "
         "data are lost, and latency has no noise",
     ),
     LearningTask(
@@ -202,7 +214,7 @@ _ALL = (
         _ORCA,
         "orca",
         "20ms",
-        source="Abbasloo et al., SIGCOMM 2020, table 2, evenly distributed (Soheil-ab/Orca, issue 27). There is no "
+        source="Abbasloo et al., SIGCOMM 2020; the ranges and their even distribution are not verified. There is no "
         "CUBIC below the window",
     ),
     LearningTask(
@@ -281,9 +293,9 @@ TASKS = {one.name: one for one in _ALL}
 
 def find_task(given: str | LearningTask, changes: Mapping[str, Any]) -> LearningTask:
     """Return a task that was given, or the one of a name, with changes of its fields. Raises InputError."""
-    if not isinstance(given, LearningTask) and given not in TASKS:
+    task = given if isinstance(given, LearningTask) else TASKS.get(str(given))
+    if task is None:
         raise UnknownName(str(given), among=list(TASKS), what="task")
-    task = given if isinstance(given, LearningTask) else TASKS[given]
     known = [field.name for field in dataclasses.fields(LearningTask)]
     for name in changes:
         if name not in known:

@@ -99,13 +99,19 @@ def _measure_distance(plan: SearchPlan, one: SearchCandidate, other: SearchCandi
 
 
 def shrink_worst(state: SearchState, note: Callable[[str], None] = lambda _: None) -> list[KeptFind]:
-    """Return small experiments that are as bad as the worst candidates, for each objective, each once."""
+    """Return small experiments that are as bad as the worst candidates, for each objective, each once.
+
+    A candidate that is not worse than the median with the seeds of the hunt gives none, and `note` gets the reason.
+    """
     plan, finds = state.plan, []
     hunt = plan.hunt or HuntPlan()
     seen: set[str] = set()
     for number, objective in enumerate(plan.objectives):
         for one in find_worst(state, number, hunt.keep):
             find = _shrink_candidate(state, one, number, hunt)
+            if isinstance(find, str):
+                note(f"candidate {one.number}: {find}")
+                continue
             note(f"candidate {one.number}: {format_count(find.tried, 'smaller experiment')} tried")
             text = f"{objective.name} {format_toml(find.table)}"
             if text not in seen:
@@ -114,7 +120,8 @@ def shrink_worst(state: SearchState, note: Callable[[str], None] = lambda _: Non
     return finds
 
 
-def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hunt: HuntPlan) -> KeptFind:
+def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hunt: HuntPlan) -> KeptFind | str:
+    """Return the small experiment of a candidate, or the reason why there is none."""
     plan, objective = state.plan, state.plan.objectives[number]
     cells = range(len(one.cells))
     worst = min(cells, key=lambda cell: objective.sign_value(one.runs[cell, 1][number] or 0.0))
@@ -124,7 +131,12 @@ def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hun
     middle = float(np.median([each.merge_seeds(plan.objectives, plan.seeds.first)[number] for each in state.measured]))
     median = objective.sign_value(middle)
     original = measure_table(alone, table, hunt.seeds)
-    assert original is not None
+    seeds = format_count(hunt.seeds, "seed")
+    if original is None:
+        return f"{objective.name} has no value in some run with {seeds}; nothing is kept"
+    if objective.sign_value(original) >= middle:
+        found = f"{objective.name} is {format_measured(original)} with {seeds}"
+        return f"{found}, not worse than {format_measured(median)} of the median candidate; nothing is kept"
     limit = median + hunt.share * (original - median)
 
     def is_bad(smaller: Table) -> bool:

@@ -12,7 +12,7 @@ from dumbbell.engines.base import Ended, Workers
 from dumbbell.engines.in_flight import RunsInFlight
 from dumbbell.errors import InputError, escape_line
 from dumbbell.evaluate.measures import measure_runs
-from dumbbell.evaluate.plan import QUEUE_COLUMNS, describe_figures
+from dumbbell.evaluate.plan import describe_figures
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.matrix import parse_path
 from dumbbell.results.in_memory import RunsInMemory
@@ -147,7 +147,6 @@ def _measure_query(
     of_runs = [(run.cell, roles.get(run.cell.key, [])) for run in finished]
     cells = pl.DataFrame(
         [{"key": cell.key, "seed": cell.seed, **describe_figures(cell, len(own))} for cell, own in of_runs],
-        schema_overrides=QUEUE_COLUMNS,
         infer_schema_length=None,
     )
     flows = [
