@@ -7,6 +7,7 @@
 mod apps;
 mod events;
 mod records;
+pub mod tail_drop;
 
 pub use self::apps::{told, APP_BYTES};
 

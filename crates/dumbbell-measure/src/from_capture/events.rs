@@ -1,6 +1,7 @@
 //! Events of packets at a queue, derived from captures ahead of it and behind it.
 
 use super::records::{frames, CapturedFrame};
+use super::tail_drop::TailDropQueue;
 use super::{CaptureError, HopCaptures};
 use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::aqm::AqmSpec;
@@ -27,8 +28,9 @@ pub enum QueueEvent {
 }
 
 /// Everything that happened at the queue of hop `hop`, in order of time: packets that arrived are found again among those that left. What waits in
-/// one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued, unless
-/// the queue discipline counts more drops than were found.
+/// one queue leaves in the order in which it came, so that those in between were dropped: as they arrived, if the queue discipline signals then or the
+/// queue was full, else as the next one left. What came after the last that left is still queued, unless the queue discipline counts more drops than
+/// were found.
 pub fn events(
     captured: &HopCaptures,
     started: u64,
@@ -55,6 +57,8 @@ pub fn events(
         all.push((frame.time, QueueEvent::Arrived, frame));
     }
     let mut free = Instant::ZERO;
+    let mut room = (!captured.signals_on_arrival && !captured.flow_queues).then(|| TailDropQueue::new(captured.limit));
+    let mut find_room = |came, left, dropped| room.as_mut().is_none_or(|queue| queue.take(came, left, dropped));
     for frame in sent {
         if frame.flow as usize >= senders {
             return Err(stranger(&frame));
@@ -67,6 +71,7 @@ pub fn events(
                         let at = if captured.signals_on_arrival { one.time } else { frame.time };
                         all.push((at, QueueEvent::Marked(one.ecn), frame));
                     }
+                    find_room(one.time, frame.time, false);
                     all.push((frame.time, QueueEvent::Sent(one.time), frame));
                     let mut changes = config.rate_changes.iter().rev();
                     let change = changes.find(|change| usize::from(change.hop) == hop && change.at <= frame.time);
@@ -80,8 +85,8 @@ pub fn events(
                     break;
                 }
                 Some(one) if one.time <= frame.time => {
-                    let at = if captured.signals_on_arrival { one.time } else { frame.time };
-                    all.push((at, QueueEvent::Dropped, one));
+                    let on_arrival = captured.signals_on_arrival || !find_room(one.time, frame.time, true);
+                    all.push((if on_arrival { one.time } else { frame.time }, QueueEvent::Dropped, one));
                 }
                 _ => {
                     let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
@@ -90,12 +95,12 @@ pub fn events(
             }
         }
     }
-    // of what never left, so many as the queue says that it dropped besides: the oldest
+    // of what never left, so many as the queue says that it dropped besides: those that found no room, then the oldest
     let over = config.end();
     let seen = all.iter().filter(|&&(time, event, _)| matches!(event, QueueEvent::Dropped) && time <= over).count() as u64;
     let told = captured.counters.get("drops").copied().unwrap_or(0);
     let mut left: Vec<CapturedFrame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
-    left.sort_by_key(|frame| frame.time);
+    left.sort_by_cached_key(|frame| (find_room(frame.time, over, true), frame.time));
     let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
     all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, QueueEvent::Dropped, frame)));
     // stable: at one instant a packet arrives, then it is dropped or sent

@@ -5,6 +5,7 @@ use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::{Duration, Instant};
+use dumbbell_measure::from_capture::tail_drop::TailDropQueue;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -42,17 +43,20 @@ struct FoundDrop {
     of: Transmission,
     at: Instant,
     queued: u64,
+    /// Whether it found one queue of all packets full, where that can be told.
+    found_full: Option<bool>,
 }
 
 impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
-    /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
+    /// unless the queue counts more drops than were found: those that found no room, then the oldest. `dumbbell_measure::from_capture` counts so, too.
     pub(super) fn infer_fates(&self, captured: &CapturedRun, hop: u16, end: Instant, fates: &mut QueueFates) -> io::Result<()> {
         let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Duration::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
         let mut waiting: BTreeMap<u32, VecDeque<WaitingPacket>> = BTreeMap::new();
         let (mut found, mut queued, mut count) = (Vec::new(), 0, 0);
+        let mut room = self.limit.filter(|_| !self.drops_on_arrival && !self.flow_queues).map(TailDropQueue::new);
         loop {
             match (&arrived, &left) {
                 // at one instant a packet arrives first
@@ -75,12 +79,14 @@ impl InferredQueue {
                         })?;
                         queued -= 1;
                         if one.of == of {
+                            room.as_mut().map(|room| room.take(one.time, *time, false));
                             if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
                                 fates.mark(of, Marked { hop, mark: Mark::Ce, reason: None });
                             }
                             break;
                         }
-                        found.push(self.drop_at(one, *time, queued));
+                        let found_full = room.as_mut().map(|room| !room.take(one.time, *time, true));
+                        found.push(self.drop_at(one, *time, queued, found_full));
                     }
                     left = departures.next()?;
                 }
@@ -95,27 +101,36 @@ impl InferredQueue {
         let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= end).collect();
         // in the order in which they came, also those of one instant: more may cut between them
         rest.sort_by_key(|one| (one.time, one.ahead));
+        let mut rest: Vec<_> =
+            rest.into_iter().map(|one| (room.as_mut().map(|room| !room.take(one.time, end, true)), one)).collect();
+        rest.sort_by_key(|(found_full, _)| *found_full != Some(true));
         let more = usize::try_from(self.drops.saturating_sub(seen)).unwrap_or(usize::MAX);
-        found.extend(rest.into_iter().take(more).map(|one| FoundDrop { of: one.of, at: one.time, queued: one.ahead }));
+        found.extend(rest.into_iter().take(more).map(|(found_full, one)| FoundDrop {
+            of: one.of,
+            at: one.time,
+            queued: one.ahead,
+            found_full,
+        }));
         if self.drops_on_arrival {
             // of those that had not left, these had not been taken in
             found.sort_by_key(|one| one.at);
             (0..).zip(&mut found).for_each(|(before, one)| one.queued = one.queued.saturating_sub(before));
         }
-        for FoundDrop { of, at, queued: held } in found {
-            let reason = self.limit.map(|limit| if held >= limit { DropReason::Overflow } else { DropReason::Aqm });
-            let place = self.drops_on_arrival.then_some(DropPlace::Arrival);
+        for FoundDrop { of, at, queued: held, found_full } in found {
+            let is_full = |limit| found_full.unwrap_or(held >= limit);
+            let reason = self.limit.map(|limit| if is_full(limit) { DropReason::Overflow } else { DropReason::Aqm });
+            let place = (self.drops_on_arrival || found_full == Some(true)).then_some(DropPlace::Arrival);
             fates.drop_packet(of, DropRecord { hop, reason, place, at });
         }
         Ok(())
     }
 
-    /// The packet was dropped, of which that is known once another one left at `now`; `queued` are left.
-    fn drop_at(&self, one: WaitingPacket, now: Instant, queued: u64) -> FoundDrop {
-        if self.drops_on_arrival {
-            return FoundDrop { of: one.of, at: one.time, queued: one.ahead };
+    /// The packet was dropped, as it arrived or later: that is known once another one left at `now`; `queued` are left.
+    fn drop_at(&self, one: WaitingPacket, now: Instant, queued: u64, found_full: Option<bool>) -> FoundDrop {
+        if self.drops_on_arrival || found_full == Some(true) {
+            return FoundDrop { of: one.of, at: one.time, queued: one.ahead, found_full };
         }
-        FoundDrop { of: one.of, at: now, queued }
+        FoundDrop { of: one.of, at: now, queued, found_full }
     }
 }
 
@@ -210,13 +225,16 @@ mod tests {
             said(5, "dropped at bottleneck (aqm, on arrival) at 0.000000080 s"),
         ];
         assert_eq!(find_drops(&one).unwrap(), expected);
-        // of a queue that drops what it holds, it is known once another packet leaves; 4 alone was behind 3
+        // a queue that drops what it holds: without room on arrival, else that is known once another packet leaves
         one.drops_on_arrival = false;
-        let when_known =
-            [said(3, "dropped at bottleneck (aqm) at 0.000000070 s"), said(5, "dropped at bottleneck (aqm) at 0.000000095 s")];
+        let when_known = [
+            said(3, "dropped at bottleneck (overflow, on arrival) at 0.000000030 s"),
+            said(5, "dropped at bottleneck (aqm) at 0.000000095 s"),
+        ];
         assert_eq!(find_drops(&one).unwrap(), when_known);
-        one.limit = Some(1);
-        assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck (overflow) at 0.000000070 s");
+        // with room for three, 3 waits behind 1 and 2
+        one.limit = Some(3);
+        assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck (aqm) at 0.000000070 s");
         // a reason that nobody knows is none
         one.limit = None;
         assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck at 0.000000070 s");
@@ -242,6 +260,10 @@ mod tests {
         assert_eq!(find_drops(&one).unwrap(), []);
         one.drops = 1;
         assert_eq!(find_drops(&one).unwrap(), [(2, "dropped at bottleneck at 0.000000020 s".to_owned())]);
+        // with room for two, 3 found none
+        one.limit = Some(2);
+        let expected = [(3, "dropped at bottleneck (overflow, on arrival) at 0.000000030 s".to_owned())];
+        assert_eq!(find_drops(&one).unwrap(), expected);
         // 4 came after the run
         one.drops = 9;
         assert_eq!(find_drops(&one).unwrap().len(), 2);

@@ -178,6 +178,10 @@ fn a_capture_of_a_simulation_gives_its_tables() {
     check(&config(json!({"name": "codel", "ecn": true}), 0, "htb"), &[]);
     let shifted = ["series"];
     check(&config(json!({"name": "codel", "ecn": true}), 20, "htb"), &shifted);
+    // what finds no room is dropped on arrival, and not as the next packet leaves
+    for limit in [20, 30, 50] {
+        check(&config(json!({"name": "codel", "ecn": true, "limit": limit}), 20, "htb"), &shifted);
+    }
     // a packet that PIE marked and that is still queued at the end was not seen to be marked
     let marked_and_queued = ["series", "ce_marks", "mark_share"];
     check(&config(json!({"name": "pie", "ecn": true}), 20, "link"), &marked_and_queued);
