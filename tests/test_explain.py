@@ -105,7 +105,9 @@ class Held:
         queue = self.queue(fact.hop)
         by_reason = Counter(reason for _, reason, _ in queue.drops)
         marks = Counter(mark for _, mark in queue.marks)
-        found = (fact.ce_marks, fact.sce_marks, fact.drops_overflow, fact.drops_aqm, fact.packets)
+        assert fact.drops_overflow is not None
+        drops = (fact.drops_overflow, fact.drops - fact.drops_overflow)
+        found = (fact.ce_marks, fact.sce_marks, *drops, fact.packets)
         raw = (marks["ce"], marks["sce"], by_reason["overflow"], by_reason["aqm"], len(queue.waits))
         if self.only_listed:
             assert found[:4] == raw[:4]

@@ -22,6 +22,7 @@ from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import guest, kernels, reach
 from dumbbell.engines.linux.controls import MODULES, list_controls
 from dumbbell.engines.linux.mapping import list_notes, map_cell, name_by_path
+from dumbbell.engines.linux.qdiscs import Qdisc
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
@@ -265,6 +266,10 @@ def test_what_is_nearly_the_same_is_said_and_names_follow_the_kernel(home: Path)
     assert map_cell(tuned, kernel(home)).arguments == ("tcp_cubic.beta=614", "tcp_cubic.hystart=0")
 
 
+FULL = ((0, 2**62), (7, 0), (3, None))
+"""Drops of a full queue among 7, and the packets that then fit."""
+
+
 def test_counters_of_tc_are_summed_over_tins() -> None:
     tins = [{"drops": 1, "ecn_mark": 2, "bulk": "x"}, {"drops": 3, "ecn_mark": 4}]
     said = [
@@ -274,6 +279,50 @@ def test_counters_of_tc_are_summed_over_tins() -> None:
     assert linux.read_counters(linux.find_discipline(json.dumps(said), "cake")) == {"drops": 4, "ecn_mark": 6}
     with pytest.raises(RuntimeError, match="no pie with the handle 2:"):
         linux.find_discipline(json.dumps(said), "pie")
+
+
+@pytest.mark.parametrize(
+    ("kind", "full", "said", "limit"),
+    [
+        *(("pfifo", "at drops", {"drops": 7}, 0), ("codel", "at limit", {"options": {"limit": 60}, "drops": 7}, 60)),
+        # whether drops are because it was full is known of all of them or of none, if the counters show it
+        *(("fq_codel", "as counted", {"drops": 7, "drop_overlimit": n}, limit) for n, limit in FULL),
+        *(("red", "as counted", {"drops": 7, "pdrop": n}, limit) for n, limit in FULL),
+        ("cake", "as counted", {"drops": 7, "memory_used": 9, "memory_limit": 9}, 2**62),
+        ("cake", "as counted", {"drops": 7, "memory_used": 10, "memory_limit": 9}, None),
+    ],
+)
+def test_packets_that_fit_are_known_from_limits_and_counters(
+    kind: str, full: Any, said: dict[str, Any], limit: int | None
+) -> None:
+    assert linux._find_limit(Qdisc(kind, "", True, full=full), said) == limit
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_cc
+@needs_tc
+def test_drops_of_full_queues_are_those_that_the_kernel_counts(tmp_path: Path) -> None:
+    counters = {"pie": "overlimit", "fq_pie": "overlimit", "codel": "drop_overlimit", "fq_codel": None}
+    one = parsed(
+        duration="4s",
+        hosts={"ecn": False},
+        bottleneck={"rate": "20Mbit", "aqm": "pie"},
+        flows=[{"cc": "cubic", "base_rtt": "40ms", "count": 8}],
+        matrix={"bottleneck.aqm": [{"name": name, "limit": 60} for name in counters]},
+    )
+    report = sweep.run([one], tmp_path / "a", jobs=1, engine=linux.LinuxEngine(kernels.load()), progress=False)
+    assert report.done == len(counters), report.failed
+    with Store.open(tmp_path / "a") as store:
+        runs = store.read_table("runs")
+    for row in runs.iter_rows(named=True):
+        name = json.loads(row["config"])["bottleneck"]["aqm"]["name"]
+        told = json.loads(row["aqm_counters"])
+        if counters[name] is None:
+            assert 0 < told["drop_overlimit"] < told["drops"] and row["drops_overflow"] is row["drops_aqm"] is None
+        else:  # one or two packets come after the end of the run
+            assert row["drops_overflow"] == pytest.approx(told[counters[name]], abs=2) and row["drops_overflow"] > 20
+            assert row["drops_overflow"] + row["drops_aqm"] == row["drops"]
 
 
 def test_code_of_the_program_is_without_comments_and_white_space() -> None:

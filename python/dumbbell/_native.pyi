@@ -54,7 +54,7 @@ class _Captured(TypedDict):
     sent: bytes
     signals_on_arrival: bool
     flow_queues: bool
-    limit: int
+    limit: int | None
     counters: dict[str, int]
 
 class _Queue(TypedDict):

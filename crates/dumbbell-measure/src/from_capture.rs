@@ -32,7 +32,7 @@ use dumbbell_config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::link::{htb, Link, LinkContext};
 use dumbbell_core::link_layer::LinkLayer;
-use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::log::{At, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowCounters, FlowLog, LinkUse};
@@ -63,8 +63,8 @@ pub struct HopCaptures<'a> {
     pub signals_on_arrival: bool,
     /// Whether packets of different flows may overtake each other in the queue. Those of one flow never do.
     pub flow_queues: bool,
-    /// Packets that fit into the queue: what is dropped while so many are queued did not fit.
-    pub limit: u64,
+    /// Packets that fit into the queue: what comes while so many are queued is dropped. `None`: nobody can tell which packets did not fit.
+    pub limit: Option<u64>,
     /// Counters of the queue discipline itself at the end of the run, by name. `drops` helps to find drops.
     pub counters: BTreeMap<String, u64>,
 }
@@ -160,7 +160,6 @@ struct CaptureHop<'a> {
     counters: Counters,
     acks: AckCounters,
     held: Backlog,
-    limit: u64,
     /// Propagation behind its link.
     delay: Duration,
     /// Counters of the queue discipline itself.
@@ -181,7 +180,7 @@ impl CaptureHop<'_> {
         let packet = Packet { flow: frame.flow, len: frame.len, ..Packet::new_frame_slot(0, frame.ecn, flags) };
         let bytes = u64::from(frame.len);
         let log = &mut (&mut self.counters, &mut self.acks);
-        if matches!(event, QueueEvent::Dropped | QueueEvent::Sent(_)) {
+        if matches!(event, QueueEvent::Dropped(_) | QueueEvent::Sent(_)) {
             self.held = Backlog { packets: self.held.packets - 1, bytes: self.held.bytes - bytes };
         }
         match event {
@@ -189,11 +188,7 @@ impl CaptureHop<'_> {
                 log.on_arrival(&packet, time);
                 self.held = Backlog { packets: self.held.packets + 1, bytes: self.held.bytes + bytes };
             }
-            QueueEvent::Dropped => {
-                let full = self.held.packets >= self.limit;
-                let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
-                log.on_drop(&packet, reason, DropSite::Queue, At::time(time));
-            }
+            QueueEvent::Dropped(reason) => log.on_drop(&packet, reason, DropSite::Queue, At::time(time)),
             QueueEvent::Marked(before) => log.on_mark(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
             QueueEvent::Sent(since) => {
                 log.on_dequeue(&Packet { enqueue_time: since, ..packet }, At::time(time));
@@ -303,7 +298,7 @@ impl Replay<'_> {
             QueueEvent::Arrived if first && !last && udp.is_some() => {
                 self.born.insert(name, time);
             }
-            QueueEvent::Dropped if udp.is_some() => {
+            QueueEvent::Dropped(_) if udp.is_some() => {
                 self.born.remove(&name);
             }
             QueueEvent::Departed { since, delay } if last => {
@@ -600,7 +595,6 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         counters: Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() },
         acks: AckCounters::default(),
         held: Backlog::default(),
-        limit: captured.limit,
         delay,
         discipline: &captured.counters,
         link: SeenLink::new(&config, number),
@@ -646,6 +640,9 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     found.keep_columns_of(EngineKind::Linux);
     if !timed_out {
         found.tables.flows.remove("timeouts");
+    }
+    if captured.hops.iter().any(|hop| hop.limit.is_none()) {
+        found.clear_counts(&["drops_overflow", "drops_aqm"]);
     }
     Ok(found)
 }

@@ -6,7 +6,7 @@ use crate::flow::FlowResult;
 use crate::hop_log::HopLog;
 use crate::measure::Measures;
 use crate::statistics::{jain, ms};
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, UNREPORTED};
 use crate::together::Common;
 use crate::trace::Trace;
 use crate::transit;
@@ -144,6 +144,22 @@ impl Outcome {
         }
         for ((_, table), (_, _, columns)) in self.tables.named_mut().into_iter().zip(&specs[1..]) {
             table.columns.retain(|(name, _)| has(columns, name));
+        }
+    }
+
+    /// Replaces the values of columns of counts, which nobody could measure in this run, by [`UNREPORTED`] in all tables.
+    pub fn clear_counts(&mut self, names: &[&str]) {
+        for (name, value) in self.summary.as_object_mut().into_iter().flatten() {
+            if names.contains(&name.as_str()) {
+                *value = UNREPORTED.into();
+            }
+        }
+        for (_, table) in self.tables.named_mut() {
+            for (name, column) in &mut table.columns {
+                if let (true, Column::U64(values)) = (names.contains(&name.as_ref()), column) {
+                    values.fill(UNREPORTED);
+                }
+            }
         }
     }
 

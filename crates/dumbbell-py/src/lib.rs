@@ -451,7 +451,7 @@ struct Hop {
     sent: PyBackedBytes,
     signals_on_arrival: bool,
     flow_queues: bool,
-    limit: u64,
+    limit: Option<u64>,
     counters: BTreeMap<String, u64>,
 }
 

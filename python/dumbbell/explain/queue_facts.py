@@ -78,11 +78,13 @@ def _find_totals(run: Observed, row: dict[str, Any], hop: str) -> Iterator[Fact]
         yield results.Waiting(hop, *(one for one in waits if one is not None), own_queues=own)
     if own and not run.tables["hops"].height:
         yield from _find_facts_by_flow(run, hop, aqm)
-    signals = [_get_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
+    signals = [_get_number(row, name) for name in ("ce_marks", "sce_marks", "drops", "packets")]
     if None not in signals:
-        counts = (int(one) for one in signals if one is not None)
+        marks, sce_marks, drops, packets = (int(one) for one in signals if one is not None)
+        overflow = _get_number(row, "drops_overflow")
         by = "the step" if aqm == "step" else phrases.format_label(aqm)
-        yield results.Signals(hop, *counts, by=by, own_queues=own)
+        known = None if overflow is None else int(overflow)
+        yield results.Signals(hop, marks, sce_marks, drops, known, packets, by=by, own_queues=own)
 
 
 def _find_facts_by_flow(run: Observed, hop: str, aqm: str) -> Iterator[Fact]:

@@ -386,7 +386,7 @@ mod tests {
             sample(1000, 6, sampled::POLL | sampled::END, (7_000, 7)),
         ];
         let captured = Capture {
-            hops: vec![HopCaptures { limit: 100, ..HopCaptures::default() }],
+            hops: vec![HopCaptures { limit: Some(100), ..HopCaptures::default() }],
             samples: &samples.concat(),
             apps: &whose,
             started: 0,
@@ -411,7 +411,7 @@ mod tests {
             sample(1000, 1, sampled::POLL | sampled::END, (200, 3)),
         ];
         let captured = Capture {
-            hops: vec![HopCaptures { limit: 100, ..HopCaptures::default() }],
+            hops: vec![HopCaptures { limit: Some(100), ..HopCaptures::default() }],
             samples: &samples.concat(),
             apps: &apps,
             started: 0,
@@ -440,7 +440,7 @@ mod tests {
             sample(1000, 1, sampled::END, (400, 1)),
         ];
         let captured = Capture {
-            hops: vec![HopCaptures { limit: 100, ..HopCaptures::default() }],
+            hops: vec![HopCaptures { limit: Some(100), ..HopCaptures::default() }],
             samples: &samples.concat(),
             apps: &apps.concat(),
             started: 0,

@@ -1,10 +1,11 @@
 //! Events of packets at a queue, derived from captures ahead of it and behind it.
 
 use super::records::{frames, CapturedFrame};
-use super::tail_drop::TailDropQueue;
+use super::tail_drop::{drop_waiting, find_overflows, QueueRoom, QueuedPacket};
 use super::{CaptureError, HopCaptures};
 use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::aqm::AqmSpec;
+use dumbbell_core::log::DropReason;
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 pub enum QueueEvent {
     Arrived,
-    Dropped,
+    Dropped(DropReason),
     /// The packet was marked CE; this was its codepoint before.
     Marked(Ecn),
     /// The packet was sent on; it had arrived at this time.
@@ -45,20 +46,21 @@ pub fn events(
     let serial = link.shaper == Shaper::Link && !shapes;
     let stranger = |frame: &CapturedFrame| CaptureError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
     let queue_of = |frame: &CapturedFrame| if captured.flow_queues { frame.flow as usize } else { 0 };
-    let mut waiting: Vec<VecDeque<CapturedFrame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
+    let mut waiting: Vec<VecDeque<(usize, CapturedFrame)>> =
+        vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
     let arrived = frames(captured.arrived, started)?;
     let sent = frames(captured.sent, started)?;
     let mut all = Vec::with_capacity(2 * arrived.len());
-    for frame in arrived {
+    let mut packets: Vec<QueuedPacket> = Vec::with_capacity(arrived.len());
+    for frame in &arrived {
         if frame.flow as usize >= senders {
-            return Err(stranger(&frame));
+            return Err(stranger(frame));
         }
-        waiting[queue_of(&frame)].push_back(frame);
-        all.push((frame.time, QueueEvent::Arrived, frame));
+        waiting[queue_of(frame)].push_back((packets.len(), *frame));
+        packets.push(QueuedPacket { came: frame.time, left: Instant::NEVER, is_dropped: false });
+        all.push((frame.time, QueueEvent::Arrived, *frame));
     }
     let mut free = Instant::ZERO;
-    let mut room = (!captured.signals_on_arrival && !captured.flow_queues).then(|| TailDropQueue::new(captured.limit));
-    let mut find_room = |came, left, dropped| room.as_mut().is_none_or(|queue| queue.take(came, left, dropped));
     for frame in sent {
         if frame.flow as usize >= senders {
             return Err(stranger(&frame));
@@ -66,12 +68,12 @@ pub fn events(
         let queue = &mut waiting[queue_of(&frame)];
         loop {
             match queue.pop_front() {
-                Some(one) if (one.flow, one.id, one.seq) == (frame.flow, frame.id, frame.seq) => {
+                Some((number, one)) if (one.flow, one.id, one.seq) == (frame.flow, frame.id, frame.seq) => {
                     if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
                         let at = if captured.signals_on_arrival { one.time } else { frame.time };
                         all.push((at, QueueEvent::Marked(one.ecn), frame));
                     }
-                    find_room(one.time, frame.time, false);
+                    packets[number].left = frame.time;
                     all.push((frame.time, QueueEvent::Sent(one.time), frame));
                     let mut changes = config.rate_changes.iter().rev();
                     let change = changes.find(|change| usize::from(change.hop) == hop && change.at <= frame.time);
@@ -84,9 +86,8 @@ pub fn events(
                     all.push((frame.time + wire, QueueEvent::Departed { since: one.time, delay }, frame));
                     break;
                 }
-                Some(one) if one.time <= frame.time => {
-                    let on_arrival = captured.signals_on_arrival || !find_room(one.time, frame.time, true);
-                    all.push((if on_arrival { one.time } else { frame.time }, QueueEvent::Dropped, one));
+                Some((number, one)) if one.time <= frame.time => {
+                    packets[number] = QueuedPacket { left: frame.time, is_dropped: true, ..packets[number] };
                 }
                 _ => {
                     let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
@@ -95,14 +96,18 @@ pub fn events(
             }
         }
     }
-    // of what never left, so many as the queue says that it dropped besides: those that found no room, then the oldest
     let over = config.end();
-    let seen = all.iter().filter(|&&(time, event, _)| matches!(event, QueueEvent::Dropped) && time <= over).count() as u64;
+    let seen = packets.iter().filter(|one| one.is_dropped && one.left <= over).count() as u64;
     let told = captured.counters.get("drops").copied().unwrap_or(0);
-    let mut left: Vec<CapturedFrame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
-    left.sort_by_cached_key(|frame| (find_room(frame.time, over, true), frame.time));
-    let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
-    all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, QueueEvent::Dropped, frame)));
+    let rest = waiting.into_iter().flatten().filter(|(_, frame)| frame.time <= over).map(|(number, _)| number);
+    let room = QueueRoom { limit: captured.limit, drops_queued: !captured.signals_on_arrival };
+    // of what never left, so many as the queue says that it dropped besides
+    drop_waiting(&mut packets, rest, told.saturating_sub(seen), &room);
+    let full = find_overflows(&packets, &room);
+    for ((one, full), frame) in packets.iter().zip(full).zip(arrived).filter(|((one, _), _)| one.is_dropped) {
+        let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
+        all.push((if full || captured.signals_on_arrival { one.came } else { one.left }, QueueEvent::Dropped(reason), frame));
+    }
     // stable: at one instant a packet arrives, then it is dropped or sent
     all.sort_by_key(|&(time, ..)| time);
     Ok(all)

@@ -5,7 +5,7 @@ use crate::fate::{DropRecord, Marked};
 use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::{Duration, Instant};
-use dumbbell_measure::from_capture::tail_drop::TailDropQueue;
+use dumbbell_measure::from_capture::tail_drop::{drop_waiting, find_overflows, QueueRoom, QueuedPacket};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -31,20 +31,10 @@ pub struct InferredQueue {
 
 /// A packet that is queued, as far as is known.
 struct WaitingPacket {
+    /// Number in the order in which packets came.
+    number: usize,
     of: Transmission,
-    time: Instant,
     ecn: Ecn,
-    /// Packets that had arrived before and not left, dropped or not.
-    ahead: u64,
-}
-
-/// A drop, with how many packets were queued then.
-struct FoundDrop {
-    of: Transmission,
-    at: Instant,
-    queued: u64,
-    /// Whether it found one queue of all packets full, where that can be told.
-    found_full: Option<bool>,
 }
 
 impl InferredQueue {
@@ -55,16 +45,16 @@ impl InferredQueue {
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
         let mut waiting: BTreeMap<u32, VecDeque<WaitingPacket>> = BTreeMap::new();
-        let (mut found, mut queued, mut count) = (Vec::new(), 0, 0);
-        let mut room = self.limit.filter(|_| !self.drops_on_arrival && !self.flow_queues).map(TailDropQueue::new);
+        let mut packets: Vec<QueuedPacket> = Vec::new();
+        let (mut dropped, mut count): (Vec<(usize, Transmission)>, _) = (Vec::new(), 0);
         loop {
             match (&arrived, &left) {
                 // at one instant a packet arrives first
                 (Some(Passing { time, whose, frame, .. }), other) if other.as_ref().is_none_or(|one| *time <= one.time) => {
                     let queue = if self.flow_queues { whose.number } else { 0 };
                     let of = Transmission::from_frame(*whose, frame);
-                    waiting.entry(queue).or_default().push_back(WaitingPacket { of, time: *time, ecn: frame.ecn, ahead: queued });
-                    queued += 1;
+                    waiting.entry(queue).or_default().push_back(WaitingPacket { number: packets.len(), of, ecn: frame.ecn });
+                    packets.push(QueuedPacket { came: *time, left: Instant::NEVER, is_dropped: false });
                     if *time <= end {
                         count = arrivals.records;
                     }
@@ -77,16 +67,15 @@ impl InferredQueue {
                         let one = queue.pop_front().ok_or_else(|| {
                             wrong(format!("flow {}: a packet left the queue at {time} that had not arrived", whose.number))
                         })?;
-                        queued -= 1;
+                        packets[one.number].left = *time;
                         if one.of == of {
-                            room.as_mut().map(|room| room.take(one.time, *time, false));
                             if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
                                 fates.mark(of, Marked { hop, mark: Mark::Ce, reason: None });
                             }
                             break;
                         }
-                        let found_full = room.as_mut().map(|room| !room.take(one.time, *time, true));
-                        found.push(self.drop_at(one, *time, queued, found_full));
+                        packets[one.number].is_dropped = true;
+                        dropped.push((one.number, one.of));
                     }
                     left = departures.next()?;
                 }
@@ -97,40 +86,24 @@ impl InferredQueue {
             let text = format!("{count} records of what arrived at hop {hop}, and the run has {}", self.count);
             return Err(wrong(text));
         }
-        let seen = found.iter().filter(|one| one.at <= end).count() as u64;
-        let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= end).collect();
-        // in the order in which they came, also those of one instant: more may cut between them
-        rest.sort_by_key(|one| (one.time, one.ahead));
-        let mut rest: Vec<_> =
-            rest.into_iter().map(|one| (room.as_mut().map(|room| !room.take(one.time, end, true)), one)).collect();
-        rest.sort_by_key(|(found_full, _)| *found_full != Some(true));
-        let more = usize::try_from(self.drops.saturating_sub(seen)).unwrap_or(usize::MAX);
-        found.extend(rest.into_iter().take(more).map(|(found_full, one)| FoundDrop {
-            of: one.of,
-            at: one.time,
-            queued: one.ahead,
-            found_full,
-        }));
-        if self.drops_on_arrival {
-            // of those that had not left, these had not been taken in
-            found.sort_by_key(|one| one.at);
-            (0..).zip(&mut found).for_each(|(before, one)| one.queued = one.queued.saturating_sub(before));
-        }
-        for FoundDrop { of, at, queued: held, found_full } in found {
-            let is_full = |limit| found_full.unwrap_or(held >= limit);
-            let reason = self.limit.map(|limit| if is_full(limit) { DropReason::Overflow } else { DropReason::Aqm });
-            let place = (self.drops_on_arrival || found_full == Some(true)).then_some(DropPlace::Arrival);
-            fates.drop_packet(of, DropRecord { hop, reason, place, at });
+        let seen = dropped.iter().filter(|&&(number, _)| packets[number].left <= end).count() as u64;
+        let rest = waiting.into_values().flatten().map(|one| (one.number, one.of));
+        let rest: Vec<_> = rest.filter(|&(number, _)| packets[number].came <= end).collect();
+        let numbers = drop_waiting(&mut packets, rest.iter().map(|one| one.0), self.drops.saturating_sub(seen), &self.room());
+        dropped.extend(rest.into_iter().filter(|(number, _)| numbers.contains(number)));
+        let full = find_overflows(&packets, &self.room());
+        for (number, of) in dropped {
+            let QueuedPacket { came, left, .. } = packets[number];
+            let reason = self.limit.map(|_| if full[number] { DropReason::Overflow } else { DropReason::Aqm });
+            let on_arrival = self.drops_on_arrival || full[number];
+            let place = on_arrival.then_some(DropPlace::Arrival);
+            fates.drop_packet(of, DropRecord { hop, reason, place, at: if on_arrival { came } else { left } });
         }
         Ok(())
     }
 
-    /// The packet was dropped, as it arrived or later: that is known once another one left at `now`; `queued` are left.
-    fn drop_at(&self, one: WaitingPacket, now: Instant, queued: u64, found_full: Option<bool>) -> FoundDrop {
-        if self.drops_on_arrival || found_full == Some(true) {
-            return FoundDrop { of: one.of, at: one.time, queued: one.ahead, found_full };
-        }
-        FoundDrop { of: one.of, at: now, queued, found_full }
+    fn room(&self) -> QueueRoom {
+        QueueRoom { limit: self.limit, drops_queued: !self.drops_on_arrival }
     }
 }
 

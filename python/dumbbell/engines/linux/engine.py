@@ -281,7 +281,7 @@ def _read_hop(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":
         "sent": (folder / f"sent{suffix}").read_bytes(),
         "signals_on_arrival": qdisc.signals_on_arrival,
         "flow_queues": qdisc.flow_queues,
-        "limit": _limit(qdisc, said),
+        "limit": _find_limit(qdisc, said),
         "counters": read_counters(said),
     }
 
@@ -302,7 +302,7 @@ def _list_files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
                 "count": bisect.bisect_right(times, started + cell.duration),
                 "drops_on_arrival": qdisc.signals_on_arrival,
                 "flow_queues": qdisc.flow_queues,
-                "limit": None if qdisc.full == "unknown" else _limit(qdisc, said),
+                "limit": _find_limit(qdisc, said),
                 "drops": read_counters(said).get("drops", 0),
             }
         )
@@ -322,11 +322,23 @@ def _list_files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
     }
 
 
-def _limit(qdisc: Qdisc, said: dict[str, Any]) -> int:
-    """Return how many packets fit, as the kernel says; 0 where all drops are because it is full."""
+def _find_limit(qdisc: Qdisc, said: dict[str, Any]) -> int | None:
+    """Return how many packets fit, as the kernel says; 0 where all drops are because it is full, None if unknown."""
     if qdisc.full == "at limit":
         return int(said["options"]["limit"])
-    return 0 if qdisc.full == "at drops" else _UNLIMITED
+    counters = read_counters(said)
+    drops = counters.get("drops", 0)
+    overflows = drops if qdisc.full == "at drops" else _count_overflows(qdisc.kind, counters)
+    if overflows == drops:
+        return 0
+    return _UNLIMITED if overflows == 0 else None
+
+
+def _count_overflows(kind: str, counters: dict[str, int]) -> int | None:
+    """Return how many packets a discipline dropped because it was full, as it counts them; None if it does not."""
+    if kind == "cake":  # it counts the most memory that it had, which is more than the limit where packets were dropped
+        return 0 if counters.get("memory_used", 0) <= counters.get("memory_limit", 0) else None
+    return counters.get({"fq_codel": "drop_overlimit", "red": "pdrop"}.get(kind, ""))
 
 
 def find_discipline(said: str, kind: str) -> dict[str, Any]:

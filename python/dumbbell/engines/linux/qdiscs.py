@@ -21,8 +21,9 @@ class Qdisc:
     """It drops and marks what arrives, not what leaves."""
     flow_queues: bool = False
     """Packets of different flows may overtake each other."""
-    full: Literal["at drops", "at limit", "unknown"] = "unknown"
-    """How to tell that it drops because it is full: it drops for nothing else, or by its limit of packets."""
+    full: Literal["at drops", "at limit", "as counted"] = "as counted"
+    """How to tell that it drops because it is full: it drops for nothing else, or what comes while so many packets are
+    queued, or it counts such drops, which does not tell packets apart."""
     shapes: bool = False
     """It has a rate of its own."""
     limits: bool = False
@@ -162,7 +163,7 @@ def _map_fq_codel(options: _QdiscOptions) -> Qdisc:
     options.add_choice(
         "ce_threshold_selector", {"all": "ce_threshold_selector 0/0", "ect1": "ce_threshold_selector 0x1/0x3"}
     )
-    return Qdisc("fq_codel", options.finish(("stale_when_empty",)), False, flow_queues=True, full="at limit")
+    return Qdisc("fq_codel", options.finish(("stale_when_empty",)), False, flow_queues=True)
 
 
 def _map_pie(options: _QdiscOptions) -> Qdisc:
@@ -170,7 +171,7 @@ def _map_pie(options: _QdiscOptions) -> Qdisc:
         "ecn", "bytemode"
     )
     options.add_flag("dq_rate_estimator", off="no_")
-    return Qdisc("pie", options.finish(), True)
+    return Qdisc("pie", options.finish(), True, full="at limit")
 
 
 def _map_fq_pie(options: _QdiscOptions) -> Qdisc:
@@ -178,7 +179,7 @@ def _map_fq_pie(options: _QdiscOptions) -> Qdisc:
         "alpha", "beta", "ecn_prob"
     )
     options.add_flag("ecn", "bytemode").add_flag("dq_rate_estimator", off="no_")
-    return Qdisc("fq_pie", options.finish(), True, flow_queues=True)
+    return Qdisc("fq_pie", options.finish(), True, flow_queues=True, full="at limit")
 
 
 def _map_red(options: _QdiscOptions) -> Qdisc:

@@ -76,8 +76,9 @@ class Signals(OfQueue, rank=Rank.RESULT):
 
     ce_marks: int
     sce_marks: int
-    drops_overflow: int
-    drops_aqm: int
+    drops: int
+    drops_overflow: int | None
+    """Drops because the queue was full; None if nobody can tell which ones."""
     packets: int
     by: str = field(default="the AQM", kw_only=True)
     """What decides on marks and drops."""
@@ -95,10 +96,12 @@ class Signals(OfQueue, rank=Rank.RESULT):
                 f"marked {format_count(self.sce_marks, 'packet')} with SCE "
                 f"({format_percent(self._compute_share(self.sce_marks))})"
             )
-        drops = self.drops_overflow + self.drops_aqm
-        whole = self.packets + drops
-        if self.drops_aqm:
-            done.append(f"dropped {format_count(self.drops_aqm, 'packet')} ({format_percent(self.drops_aqm / whole)})")
+        whole = self.packets + self.drops
+        drops_aqm = self.drops - (self.drops_overflow or 0)
+        if drops_aqm:
+            dropped = f"dropped {format_count(drops_aqm, 'packet')} ({format_percent(drops_aqm / whole)})"
+            unknown = "" if self.drops_overflow is not None else ", some of them perhaps because it was full"
+            done.append(dropped + unknown)
         acted = f"{self.by}{self.place} {join_words(done)}" if done else ""
         if not self.drops_overflow:
             return f"{acted}." if done else f"{self.queue} neither marked nor dropped a packet."

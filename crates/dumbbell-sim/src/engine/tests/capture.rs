@@ -2,7 +2,7 @@
 
 use crate::config::RunConfig;
 use crate::engine::{Engine, Run, RunState, SingleHop};
-use crate::table::{Column, ColumnName, Table};
+use crate::table::{Column, ColumnName, Table, UNREPORTED};
 use crate::{Outcome, Tables};
 use dumbbell_bottleneck::queue_disciplines;
 use dumbbell_config::schedule::Schedule;
@@ -95,10 +95,11 @@ fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     }
     let simulated = run.finish().expect("no broken invariant");
     let (arrived, sent) = std::mem::take(&mut *capture.0.lock().expect("not poisoned"));
-    let signals_on_arrival = ["pie", "pfifo"].contains(&parsed.aqm.name());
+    let signals_on_arrival = ["pie", "fq_pie", "pfifo"].contains(&parsed.aqm.name());
+    let flow_queues = ["fq_pie", "dualpi2"].contains(&parsed.aqm.name());
     let limit = parsed.aqm.values().get("limit").and_then(Value::as_u64).unwrap_or(1000);
     let (arrived, sent, samples) = (&arrived[..], &sent[..], &samples[..]);
-    let hop = HopCaptures { arrived, sent, signals_on_arrival, limit, ..HopCaptures::default() };
+    let hop = HopCaptures { arrived, sent, signals_on_arrival, flow_queues, limit: Some(limit), ..HopCaptures::default() };
     let captured = Capture { hops: vec![hop], samples, started: 7, ..Capture::default() };
     (simulated, measure(config, &captured).expect("observations"))
 }
@@ -182,6 +183,9 @@ fn a_capture_of_a_simulation_gives_its_tables() {
     for limit in [20, 30, 50] {
         check(&config(json!({"name": "codel", "ecn": true, "limit": limit}), 20, "htb"), &shifted);
     }
+    check(&config(json!({"name": "pie", "limit": 20}), 20, "htb"), &shifted);
+    check(&config(json!({"name": "fq_pie", "limit": 20}), 20, "htb"), &shifted);
+    check(&config(json!({"name": "dualpi2", "limit": 20}), 20, "htb"), &shifted);
     // a packet that PIE marked and that is still queued at the end was not seen to be marked
     let marked_and_queued = ["series", "ce_marks", "mark_share"];
     check(&config(json!({"name": "pie", "ecn": true}), 20, "link"), &marked_and_queued);
@@ -195,7 +199,7 @@ fn packets_that_never_left_were_dropped_if_the_queue_says_so() {
         (1..=3).flat_map(|second| record(&Packet { len: 74, ..Packet::EMPTY }, Instant::from_secs(second))).collect();
     let found = |drops: u64| {
         let counters = BTreeMap::from([("drops".to_owned(), drops)]);
-        let hop = HopCaptures { arrived: &arrived, flow_queues: true, limit: 100, counters, ..HopCaptures::default() };
+        let hop = HopCaptures { arrived: &arrived, flow_queues: true, limit: Some(100), counters, ..HopCaptures::default() };
         let captured = Capture { hops: vec![hop], ..Capture::default() };
         let config =
             json!({"duration": 5_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "reno"}}]});
@@ -216,7 +220,7 @@ fn two_frames_that_leave_a_bucket_at_once_go_one_by_one_over_the_link() {
     let delays = |shaper: &str| {
         let bottleneck = json!({"rate": 10_000_000, "shaper": shaper, "aqm": {"name": "pfifo"}});
         let config = json!({"duration": 1_000_000_000_u64, "bottleneck": bottleneck, "udp": [{"size": 1250}]});
-        let hop = HopCaptures { arrived: &records, sent: &records, limit: 100, ..HopCaptures::default() };
+        let hop = HopCaptures { arrived: &records, sent: &records, limit: Some(100), ..HopCaptures::default() };
         let captured = Capture { hops: vec![hop], started: 7, ..Capture::default() };
         let found = measure(&config, &captured).expect("observations").tables.flows;
         ["delay_min_ms", "delay_max_ms", "delay_mean_ms", "jitter_ms"].map(|name| found.real(name).expect("a column")[0])
@@ -266,9 +270,15 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
     let at = |seq, ms| record(&packet(0, seq, 500), Instant::from_millis(ms));
     // of three packets of flow 0 the second hop, which is the first that they pass, drops the second; they wait there for 2 ms and then for 5 and 8 ms
     let of_second = [[at(0, 100), at(1, 200), at(2, 300)].concat(), [at(0, 102), at(2, 302)].concat()];
-    let second = HopCaptures { arrived: &of_second[0], sent: &of_second[1], signals_on_arrival: true, ..HopCaptures::default() };
+    let second = HopCaptures {
+        arrived: &of_second[0],
+        sent: &of_second[1],
+        signals_on_arrival: true,
+        limit: Some(0),
+        ..HopCaptures::default()
+    };
     let of_first = [[at(0, 105), at(2, 305)].concat(), [at(0, 110), at(2, 313)].concat()];
-    let bottleneck = HopCaptures { arrived: &of_first[0], sent: &of_first[1], limit: 10, ..HopCaptures::default() };
+    let bottleneck = HopCaptures { arrived: &of_first[0], sent: &of_first[1], limit: Some(10), ..HopCaptures::default() };
     // an answer and a packet of flow 1; another answer is dropped by an AQM
     let up = record(&packet(1, 0, 800), Instant::from_millis(112));
     let of_reverse = [
@@ -276,13 +286,20 @@ fn hops_are_counted_one_by_one_and_flows_along_their_routes() {
         [back(0, 7, 500, 115), record(&packet(1, 0, 800), Instant::from_millis(116))].concat(),
     ];
     let counters = BTreeMap::from([("drops".to_owned(), 1)]);
-    let reverse = HopCaptures { arrived: &of_reverse[0], sent: &of_reverse[1], limit: 10, counters, ..HopCaptures::default() };
+    let reverse =
+        HopCaptures { arrived: &of_reverse[0], sent: &of_reverse[1], limit: Some(10), counters, ..HopCaptures::default() };
     let mut samples: Vec<u8> = (0..2).flat_map(|flow| sample(Instant::from_millis(90), flow, sampled::START, None)).collect();
     let mut answer = sample(Instant::from_millis(125), 0, sampled::ANSWER, None);
     answer[16..20].copy_from_slice(&35_000_u32.to_le_bytes());
     answer[32..40].copy_from_slice(&35_000_000_u64.to_le_bytes());
     samples.extend(answer);
     let captured = Capture { hops: vec![bottleneck, second, reverse], samples: &samples, started: 7, ..Capture::default() };
+    let mut unknown = captured.clone();
+    unknown.hops[1].limit = None;
+    let Outcome { summary, tables, .. } = measure(&config, &unknown).expect("observations");
+    assert_eq!(summary["drops_aqm"], json!(UNREPORTED));
+    assert_eq!(tables.hops.int("drops_overflow"), Some(&[UNREPORTED; 3][..]));
+    assert_eq!(tables.hops.int("drops"), Some(&[0, 1, 1][..]));
     let Tables { flows, hops, hop_series, .. } = measure(&config, &captured).expect("observations").tables;
     assert_eq!(hops.int("packets"), Some(&[2, 2, 2][..]));
     assert_eq!(hops.int("ack_packets"), Some(&[0, 0, 1][..]));
