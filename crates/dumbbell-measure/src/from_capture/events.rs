@@ -104,9 +104,13 @@ pub fn events(
     // of what never left, so many as the queue says that it dropped besides
     drop_waiting(&mut packets, rest, told.saturating_sub(seen), &room);
     let full = find_overflows(&packets, &room);
-    for ((one, full), frame) in packets.iter().zip(full).zip(arrived).filter(|((one, _), _)| one.is_dropped) {
-        let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
-        all.push((if full || captured.signals_on_arrival { one.came } else { one.left }, QueueEvent::Dropped(reason), frame));
+    for ((one, found_full), frame) in packets.iter().zip(full).zip(arrived).filter(|((one, _), _)| one.is_dropped) {
+        let reason = if found_full { DropReason::Overflow } else { DropReason::Aqm };
+        all.push((
+            if found_full || captured.signals_on_arrival { one.came } else { one.left },
+            QueueEvent::Dropped(reason),
+            frame,
+        ));
     }
     // stable: at one instant a packet arrives, then it is dropped or sent
     all.sort_by_key(|&(time, ..)| time);
