@@ -93,11 +93,11 @@ impl InferredQueue {
         dropped.extend(rest.into_iter().filter(|(number, _)| numbers.contains(number)));
         let full = find_overflows(&packets, &self.room());
         for (number, of) in dropped {
-            let QueuedPacket { came, left, .. } = packets[number];
+            let one = packets[number];
             let reason = self.limit.map(|_| if full[number] { DropReason::Overflow } else { DropReason::Aqm });
             let on_arrival = self.drops_on_arrival || full[number];
             let place = on_arrival.then_some(DropPlace::Arrival);
-            fates.drop_packet(of, DropRecord { hop, reason, place, at: if on_arrival { came } else { left } });
+            fates.drop_packet(of, DropRecord { hop, reason, place, at: if on_arrival { one.came } else { one.left } });
         }
         Ok(())
     }
