@@ -103,7 +103,7 @@ def test_delays_and_serial_links_are_behind_their_hops() -> None:
     # the tail of the run is longer by what is behind the hops
     assert f"tail {124 * 10**6}" in lines
     said = list_notes([cell(hop=[{"name": "second", **serial}])], KERNEL)
-    assert said == ["hop[0].shaper = link: htb with a burst of one frame, and a serial link behind it"]
+    assert said == ["hop[0].shaper = link: htb that may only catch up 4 us, and a serial link behind it"]
 
 
 def test_pings_are_answered() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -239,11 +240,14 @@ def test_shapers_rate_changes_and_hosts(home: Path) -> None:
     bottleneck = {"shaper": "link", "rate_changes": [{"at": "1s", "rate": "5Mbit"}]}
     hosts = {"offload": "gso", "delayed_ack": False, "frto": False, "mss": "1000B", "pacing": "fq", "initial_window": 4}
     lines = plan(home, cell("pfifo", bottleneck=bottleneck, hosts=hosts))
-    htb = "rate 10000000bit ceil 10000000bit burst 1514 cburst 1514 quantum 1514"
+    # what the link sends in 4 us
+    htb = "rate 10000000bit ceil 10000000bit burst 5 cburst 5 quantum 1514"
     assert f"command tc -n M class add dev m1 parent 1: classid 1:1 htb {htb}" in lines
     assert "command tc -n L qdisc add dev l1 root handle 1: netem rate 10000000bit limit 10000000" in lines
     change = next(line for line in lines if line.startswith("at 1000000000 "))
-    assert htb.replace("10000000", "5000000") in change and "netem rate 5000000bit" in change
+    slower = htb.replace("10000000", "5000000").replace("burst 5", "burst 2")
+    assert slower in change and "netem rate 5000000bit" in change
+    assert htb.replace("burst 5", "burst 1514") in "\n".join(plan(home, cell("pfifo", bottleneck={"shaper": "htb"})))
     assert "offload L l0 1 1 1 1052" in lines and "mss 1000" in lines
     text = "\n".join(lines)
     assert "mtu 1052" in text and "initcwnd 4" in text and "quickack 1" in text and "dev s0 root handle 2: fq" in text
@@ -323,6 +327,29 @@ def test_drops_of_full_queues_are_those_that_the_kernel_counts(tmp_path: Path) -
         else:  # one or two packets come after the end of the run
             assert row["drops_overflow"] == pytest.approx(told[counters[name]], abs=2) and row["drops_overflow"] > 20
             assert row["drops_overflow"] + row["drops_aqm"] == row["drops"]
+
+
+@pytest.mark.slow
+@needs_kernel
+@needs_cc
+@needs_tc
+@pytest.mark.parametrize("shaper", ["link", "htb"])
+def test_as_many_packets_fit_on_linux_as_in_the_simulator(shaper: str, tmp_path: Path) -> None:
+    """Over a queue of five packets, one more would lower the drops by a third."""
+    one = parsed(
+        duration="20s",
+        record={"from": "8s"},
+        bottleneck={"rate": "6.2Mbit", "aqm": {"name": "pfifo", "limit": 5}, "shaper": shaper},
+        flows=[{"cc": "reno", "base_rtt": "40ms", "count": 2, "start": {"uniform": ["0s", "100ms"]}}],
+        seeds=[1, 2],
+    )
+    found = []
+    for name, engine in (("sim", Simulator()), ("linux", linux.LinuxEngine(kernels.load()))):
+        report = sweep.run([one], tmp_path / name, jobs=1, engine=engine, progress=False)
+        assert report.done == 2, report.failed
+        with Store.open(tmp_path / name) as store:
+            found.append(store.read_table("runs").select(pl.mean("drops", "utilisation")).row(0))
+    assert found[0] == pytest.approx(found[1], rel=0.1)
 
 
 def test_code_of_the_program_is_without_comments_and_white_space() -> None:

@@ -99,7 +99,7 @@ def test_cake_without_a_rate_has_a_serial_link_like_any_queue() -> None:
     assert "command tc -n L qdisc add dev l1 root handle 1: netem rate 20000000bit limit 10000000" in lines
     assert any(line.startswith(f"{HTB} rate 20000000bit") for line in lines)
     cell = parsed(bottleneck=bottleneck({"bandwidth": "0bit"})).make_cell(0)
-    said = "bottleneck.shaper = link: htb with a burst of one frame, and a serial link behind it"
+    said = "bottleneck.shaper = link: htb that may only catch up 4 us, and a serial link behind it"
     assert said in list_notes([cell], KERNEL)
     assert said not in list_notes([parsed(bottleneck=bottleneck({})).make_cell(0)], KERNEL)
     with pytest.raises(InputError, match=r"bottleneck.link_layer: Linux does not support docsis"):

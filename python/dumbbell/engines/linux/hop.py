@@ -11,6 +11,7 @@ from dumbbell.experiment.shaping import LINK_LAYER
 
 # PTM sends 65 bytes for 64, which htb knows as a lower rate alone: less than a byte of difference a frame
 _PTM = (64, 65)
+_LATE_NS = 4_000
 _ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
 
 
@@ -51,6 +52,16 @@ def compute_class_rate(rate: int, hop: Hop) -> int:
     return rate * _PTM[0] // _PTM[1] if _describe_layer(hop)[2] == "ptm" else rate
 
 
+def compute_burst(rate: int, hop: Hop) -> int:
+    """Return the burst of the class that is the link of a hop, bytes.
+
+    A class that may send a whole frame at once lets one frame leave early, so that one more fits into the queue. The
+    class of a serial link may only catch up on what its timer was late, a few readings of the guest's clock.
+    """
+    burst: int = hop.own["burst"]
+    return min(burst, max(1, rate * _LATE_NS // 8_000_000_000)) if hop.serial else burst
+
+
 def format_class_options(rate: int, hop: Hop) -> str:
     """Return the options of the class that is the link of a hop, which counts what frames take on it."""
     overhead, mpu, framing = _describe_layer(hop)
@@ -62,5 +73,5 @@ def format_class_options(rate: int, hop: Hop) -> str:
         words = f" overhead {overhead - _ETHERNET_HEADER}"
     words += f" mpu {mpu}" if mpu else ""
     words += " linklayer atm" if framing == "atm" else ""
-    rate, burst = compute_class_rate(rate, hop), hop.own["burst"]
+    rate, burst = compute_class_rate(rate, hop), compute_burst(rate, hop)
     return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514{words}"

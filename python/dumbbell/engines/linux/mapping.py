@@ -47,7 +47,7 @@ def list_notes(cells: list[Cell], kernel: Kernel) -> list[str]:
             said[f"hosts.profile = {profile}: the kernel is {kernel.release}"] = None
         for place, hop in list_hops(groups):
             if hop["shaper"] == "link" and not (hop["aqm"]["name"] == "cake" and hop["aqm"]["bandwidth"] != 0):
-                said[f"{place}.shaper = link: htb with a burst of one frame, and a serial link behind it"] = None
+                said[f"{place}.shaper = link: htb that may only catch up 4 us, and a serial link behind it"] = None
             said |= dict.fromkeys(list_approximated(hop["aqm"], place))
         if any(one["stop"] is not None for one in groups["flows"]):
             said["flows.stop: at most two segments that were written before leave after it"] = None

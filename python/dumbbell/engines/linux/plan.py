@@ -17,7 +17,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.engines.linux import readback
 from dumbbell.engines.linux.controls import MODULES, list_controls
-from dumbbell.engines.linux.hop import Hop, compute_class_rate, format_class_options
+from dumbbell.engines.linux.hop import Hop, compute_burst, compute_class_rate, format_class_options
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.linux.qdiscs import Qdisc, map_qdisc
@@ -466,7 +466,7 @@ class GuestPlan:
         self.settings += readback.read_back_queue(text, hop.place, f"{tc} -j qdisc show {dev}")
         if not hop.qdisc.limits:
             self.settings += readback.read_back_htb(
-                hop.place, compute_class_rate(rate, hop), hop.own["burst"], f"{tc} class show {dev}"
+                hop.place, compute_class_rate(rate, hop), compute_burst(rate, hop), f"{tc} class show {dev}"
             )
         space, device = hop.behind
         if hop.serial or hop.delay:
