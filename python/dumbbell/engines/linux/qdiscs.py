@@ -23,7 +23,7 @@ class Qdisc:
     """Packets of different flows may overtake each other."""
     full: Literal["at drops", "at limit", "as counted"] = "as counted"
     """How to tell that it drops because it is full: it drops for nothing else, or what comes while so many packets are
-    queued, or it counts such drops, which does not tell packets apart."""
+    queued, or it counts such drops, which does not show which packets."""
     shapes: bool = False
     """It has a rate of its own."""
     limits: bool = False
