@@ -4,11 +4,12 @@ import { render } from "preact";
 import type { Experiment, Setting } from "./experiment";
 import { dropDefaults } from "./experiment";
 import { LESSONS } from "./lessons";
-import { readLesson, readLink, readMoment, readRun } from "./link";
+import { readLesson, readLink, readRun } from "./link";
 import { PRESETS } from "./presets";
 import { Session } from "./session";
 import type { Registry } from "./registry";
-import { readToml } from "./toml";
+import { ValueError } from "./quantities";
+import { readToml, TextError } from "./toml";
 import { App } from "./view/app";
 import type { NativeRun } from "./view/panels";
 import { installTips } from "./view/tip";
@@ -47,7 +48,7 @@ interface Beginning {
 /** The experiment of the link, of the file, or the first one of the page. */
 async function chooseBeginning(given: Given | null, registry: Registry): Promise<Beginning> {
   const run = await readRun(location.hash);
-  if (run) return { experiment: dropDefaults(run as Experiment, registry), other: null, time: readMoment(location.hash) };
+  if (run) return { experiment: dropDefaults(run.experiment, registry), other: null, time: run.time };
   const link = await readLink(location.hash);
   if (link) {
     const read = (toml: string, settings: Setting[] = []): Experiment => ({ ...readToml(toml, registry), ...(settings.length ? { settings } : {}) });
@@ -65,21 +66,25 @@ async function start(): Promise<void> {
   const root = document.getElementById("page")!;
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   session.open(async (registry) => {
-    let beginning: Beginning;
-    let fault: string | null = null;
-    try {
-      beginning = await chooseBeginning(given, registry);
-    } catch (error) {
-      fault = `This link holds no experiment that can be shown: ${(error as Error).message}`;
-      beginning = { experiment: PRESETS[0]!, other: null, time: null };
+    const key = readLesson(location.hash);
+    const firstLesson = LESSONS.findIndex((one) => one.key === key);
+    // a lesson begins with its own run
+    if (firstLesson < 0) {
+      let beginning: Beginning = { experiment: PRESETS[0]!, other: null, time: null };
+      if (key !== null) session.notice = `There is no lesson "${key}"; the lessons are ${LESSONS.map((one) => one.key).join(", ")}.`;
+      try {
+        beginning = await chooseBeginning(given, registry);
+      } catch (error) {
+        const isKnown = error instanceof ValueError || error instanceof TextError;
+        session.notice = `This link contains no experiment that can be shown: ${isKnown ? error.message : "it is damaged, or a part of it is missing."}`;
+      }
+      const { experiment, other, time } = beginning;
+      session.begin(experiment, other, time ?? (isStill ? STILL_MOMENT_MS : FIRST_MOMENT_MS));
+      if (time === null && !isStill && !session.notice) session.play();
     }
-    const { experiment, other, time } = beginning;
-    session.begin(experiment, other, time ?? (isStill ? STILL_MOMENT_MS : FIRST_MOMENT_MS));
-    if (fault) session.notice = fault;
-    if (time === null && !isStill && !fault) session.play();
     root.replaceChildren();
-    const firstLesson = LESSONS.findIndex((one) => one.key === readLesson(location.hash));
-    render(<App session={session} native={native} firstLesson={firstLesson} />, root);
+    const isNew = !given && !location.hash;
+    render(<App session={session} native={native} firstLesson={firstLesson} isNew={isNew} />, root);
     document.documentElement.dataset["ready"] = "yes";
     const stop = session.onFrame(() => {
       if (!session.all.every((one) => one.isShown)) return;

@@ -27,13 +27,11 @@ export interface RunData {
   states: { forgotten: number; kept: StateChange[] };
   histogram: Float64Array;
   packets: Float64Array;
-  marks: Map<number, number>;
-  drops: Map<number, number>;
 }
 
 const NO_DATA: RunData = {
-  ...{ interval: 1, samples: [], stories: { forgotten: 0, kept: [] }, states: { forgotten: 0, kept: [] }, histogram: new Float64Array(1), packets: new Float64Array(0) },
-  ...{ marks: new Map(), drops: new Map() },
+  ...{ interval: 1, samples: [], stories: { forgotten: 0, kept: [] }, states: { forgotten: 0, kept: [] } },
+  ...{ histogram: new Float64Array(1), packets: new Float64Array(0) },
 };
 const NOTHING: Experiment = { title: "", duration: 1e9, seed: 1, bottleneck: { rate: 1e7, aqm: { name: "pfifo" } }, flows: [] };
 /** Speeds, seconds of the run for each second of the clock. */
@@ -69,6 +67,8 @@ export class Side {
   #run = 0;
   #interval = 1;
   #next: Request | null = null;
+  /** The moment that was asked for last, ms. */
+  #until = 0;
 
   constructor(
     public experiment: Experiment,
@@ -84,6 +84,8 @@ export class Side {
 
   /** Sends a request, or keeps it until the last one is answered. Only the newest is kept; a start is kept with the newest moment. */
   ask(request: Request): void {
+    // nothing is to be seen of a run that was refused
+    if (this.refusal && request.kind !== "start" && request.kind !== "load") return;
     if (this.isBusy) {
       const next = this.#next;
       // each frame asks for measurements again
@@ -93,20 +95,24 @@ export class Side {
       return;
     }
     this.isBusy = request.kind !== "load";
+    if ("until" in request) this.#until = Math.min(request.until, this.experiment.duration / MS);
+    else this.#until = 0;
     this.worker.postMessage(request);
   }
 
   restart(until: number): void {
     this.#run += 1;
+    this.refusal = null;
     this.isShown = false;
     this.now = until;
     this.tops = {};
     this.ask({ kind: "start", run: this.#run, experiment: this.experiment, until });
   }
 
-  #answered(): void {
+  /** Sends the request that was kept, or else one that goes on with the last one, which is done by a piece only. */
+  #answered(rest: Request | null = null): void {
     this.isBusy = false;
-    const next = this.#next;
+    const next = this.#next ?? rest;
     this.#next = null;
     if (next) this.ask(next);
   }
@@ -118,7 +124,6 @@ export class Side {
         return;
       case "started":
         if (message.run !== this.#run) return;
-        this.refusal = null;
         this.outcome = null;
         this.seedRuns = [];
         this.changeable = message.changeable;
@@ -136,12 +141,12 @@ export class Side {
         return;
       case "measured":
         if (message.run === this.#run) this.outcome = message.outcome;
-        this.#answered();
-        this.session.changed();
+        this.#answered(message.outcome || this.session.isPlaying ? null : { kind: "measure" });
+        if (message.outcome) this.session.changed();
         return;
       case "frame":
         if (message.run === this.#run) this.#show(message);
-        this.#answered();
+        this.#answered(this.now < this.#until ? { kind: "advance", until: this.#until } : null);
         if (message.run === this.#run) this.session.framed();
         return;
     }
@@ -154,7 +159,7 @@ export class Side {
     this.data = {
       ...{ interval: data.interval, samples: data.samples },
       ...{ stories: applyChanges(data.stories, frame.stories), states: applyChanges(data.states, frame.states) },
-      ...{ histogram: frame.histogram, packets: frame.packets, marks: new Map(frame.marks), drops: new Map(frame.drops) },
+      ...{ histogram: frame.histogram, packets: frame.packets },
     };
     this.now = frame.now;
     this.cost = frame.cost;

@@ -1,4 +1,4 @@
-// What a lesson is: questions whose answers are measured in the run that the page shows.
+// Lessons: they ask questions, and the run that the page shows measures the answers.
 
 import type { Experiment, Flow, Spec, Table } from "../experiment";
 import { MS, SECOND } from "../experiment";

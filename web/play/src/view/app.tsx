@@ -46,7 +46,7 @@ function useLink(session: Session): string {
   return link;
 }
 
-export function App({ session, native, firstLesson }: { session: Session; native: NativeRun | null; firstLesson: number }) {
+export function App({ session, native, firstLesson, isNew }: { session: Session; native: NativeRun | null; firstLesson: number; isNew: boolean }) {
   useSession(session);
   const link = useLink(session);
   const { registry } = session;
@@ -54,6 +54,7 @@ export function App({ session, native, firstLesson }: { session: Session; native
   const side = session.side;
   useKeys(session);
   const [lesson, setLesson] = useState(firstLesson);
+  const [isGreeted, setGreeted] = useState(isNew);
   if (!registry) return <p class="loading">The engine is being loaded.</p>;
   const edit = (experiment: Experiment) => session.edit(dropDefaults(experiment, registry));
   return (
@@ -79,6 +80,17 @@ export function App({ session, native, firstLesson }: { session: Session; native
       <main class={both ? "both" : ""}>
         <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} />
         <div class="stage">
+          {isGreeted && lesson < 0 && (
+            <p class="greeting">
+              New?{" "}
+              <button type="button" onClick={() => (setGreeted(false), setLesson(0))}>
+                Start with: {LESSONS[0]!.title.toLowerCase()}
+              </button>
+              <button type="button" class="quiet" aria-label="close the offer of a lesson" onClick={() => setGreeted(false)}>
+                ×
+              </button>
+            </p>
+          )}
           {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onEnd={() => setLesson(-1)} onNext={setLesson} />}
           <div class="bar">
             <Transport session={session} />
