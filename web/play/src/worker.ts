@@ -20,6 +20,8 @@ const LEAST_INTERVAL_MS = 1;
 /** Events are taken at least so often, ms of the run, and more often where that takes longer than SLOW_CHUNK_MS of the clock. */
 const CHUNK_MS = 20;
 const SLOW_CHUNK_MS = 20;
+/** The first chunk, ms of the run: nothing is known of how long it takes. */
+const FIRST_CHUNK_MS = 0.1;
 /** The worker answers a request after so long, ms, with what it has: a newer request may follow. */
 const PIECE_MS = 100;
 /** Progress of the search for the next packet that leaves, ms. */
@@ -74,7 +76,7 @@ class WatchedSetup {
   readonly #names: string[];
   readonly seeds: SeedRuns;
   #measurement: Measurement | null = null;
-  #chunk = CHUNK_MS;
+  #chunk = FIRST_CHUNK_MS;
   now = 0;
 
   constructor(
@@ -134,7 +136,15 @@ class WatchedSetup {
   #takeEvents(): void {
     const rows = this.#simulation.takeEvents();
     if (rows.length) this.#observer.take(rows, this.#simulation.names());
-    const { packetCount } = this.#observer;
+    if (this.#observer.packetCount > MOST_PACKETS) this.#checkPackets();
+  }
+
+  /** Refuses a run with too many packets on the path at once. */
+  #checkPackets(): void {
+    const observer = this.#observer;
+    // those that are gone are forgotten when the others are listed
+    observer.listPackets(this.#simulation.now - observer.lookahead);
+    const { packetCount } = observer;
     if (packetCount > MOST_PACKETS) throw new Error(`${packetCount} packets are on the path after ${formatSeconds(this.#simulation.now)}, allowed: ${MOST_PACKETS}. The playground draws each of them; dumbbell run has no such limit.`);
   }
 
