@@ -417,7 +417,7 @@ class TestInABrowser:
         assert again.value("toml()") == SHORT
         assert again.value("playground.now") == 1234
         damaged = PlayPage(chromium, file, f"e={fragment[12:40]}")
-        assert "holds no experiment" in damaged.value("document.querySelector('.fault').textContent")
+        assert "contains no experiment that can be shown: it is damaged" in damaged.value("document.querySelector('.fault').textContent")
 
     @pytest.mark.slow
     def test_two_set_ups_run_side_by_side(self, page: PlayPage) -> None:

@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import type { Experiment, Setting } from "./experiment";
-import { dropDefaults } from "./experiment";
+import { dropDefaults, MS } from "./experiment";
 import { LESSONS } from "./lessons";
 import { readLesson, readLink, readRun } from "./link";
 import { PRESETS } from "./presets";
@@ -14,9 +14,9 @@ import { App } from "./view/app";
 import type { NativeRun } from "./view/panels";
 import { installTips } from "./view/tip";
 
-/** How much of a run is shown at first, ms: there is something to see at once. */
-const FIRST_MOMENT_MS = 3000;
-const STILL_MOMENT_MS = 12_000;
+/** The moment that is shown at first: this share of the run, and so long at most, ms. The run is at rest there: nothing moves while somebody reads. */
+const FIRST_SHARE = 0.4;
+const LATEST_FIRST_MS = 12_000;
 
 function readElement(id: string): string {
   return document.getElementById(id)?.textContent ?? "";
@@ -64,7 +64,6 @@ async function start(): Promise<void> {
   const session = new Session(await loadModule(), () => new Worker(address));
   const native: NativeRun | null = given?.digest ? { digest: given.digest, experiment: JSON.stringify(given.experiment) } : null;
   const root = document.getElementById("page")!;
-  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   session.open(async (registry) => {
     const key = readLesson(location.hash);
     const firstLesson = LESSONS.findIndex((one) => one.key === key);
@@ -79,8 +78,7 @@ async function start(): Promise<void> {
         session.notice = `This link contains no experiment that can be shown: ${isKnown ? error.message : "it is damaged, or a part of it is missing."}`;
       }
       const { experiment, other, time } = beginning;
-      session.begin(experiment, other, time ?? (isStill ? STILL_MOMENT_MS : FIRST_MOMENT_MS));
-      if (time === null && !isStill && !session.notice) session.play();
+      session.begin(experiment, other, time ?? Math.min(LATEST_FIRST_MS, (FIRST_SHARE * experiment.duration) / MS));
     }
     root.replaceChildren();
     const isNew = !given && !location.hash;

@@ -102,8 +102,6 @@ const BURST_MS = 500;
 /** Sentences and changes of states that are kept: the oldest of more are forgotten. */
 const MOST_STORIES = 2000;
 const MOST_STATES = 20_000;
-/** Rates are means over so long, ms. */
-const RATE_WINDOW_MS = 200;
 /** States of BBR's cycle that come each few round trips: ribbons show them, sentences would be too many. */
 const ROUTINE = ["probe_bw", "probe_up", "probe_down", "probe_cruise", "probe_refill"];
 /** A queue that was not empty for so long stands. */
@@ -543,7 +541,7 @@ export function formatSeconds(ms: number): string {
 }
 
 /** Mean rates over the window before a sample, Mbit/s, of each flow, and of all other senders together. */
-export function computeRatesAt(samples: Sample[], index: number, interval: number, windowMs = RATE_WINDOW_MS): number[] {
+export function computeRatesAt(samples: Sample[], index: number, interval: number, windowMs: number): number[] {
   const width = Math.max(1, Math.round(windowMs / interval));
   const before = samples[index - width]?.carried;
   return samples[index]!.carried.map((bytes, list) => ((bytes - (before?.[list] ?? 0)) * 8) / 1e3 / (Math.min(width, index + 1) * interval));

@@ -43,8 +43,10 @@ const PAINT_MS = 5;
 /** The clock does not jump when the page was hidden, ms. */
 const LONGEST_FRAME_MS = 100;
 
-/** How long the reader pauses before whole runs are measured. */
+/** How long the reader pauses before whole runs are measured, ms. */
 const MEASURE_AFTER_MS = 250;
+/** A moment that takes longer than this to compute, ms, is announced. */
+const ANNOUNCE_AFTER_MS = 150;
 
 export class Side {
   data: RunData = NO_DATA;
@@ -52,6 +54,7 @@ export class Side {
   outcome: Outcome | null = null;
   now = 0;
   isBusy = false;
+  isMeasuring = false;
   /** The first frame of the present run has been shown. */
   isShown = false;
   cost = 0;
@@ -95,6 +98,7 @@ export class Side {
       return;
     }
     this.isBusy = request.kind !== "load";
+    this.isMeasuring = request.kind === "measure";
     if ("until" in request) this.#until = Math.min(request.until, this.experiment.duration / MS);
     else this.#until = 0;
     this.worker.postMessage(request);
@@ -179,6 +183,8 @@ export class Session {
   notice = "";
   /** A question is open whose answer the measurements would give away. */
   isAsking = false;
+  /** The moment that the reader asked for has been computed for a while, and is not there yet. */
+  isComputing = false;
   version = "";
   sides: Partial<Record<SideName, Side>> = {};
   active: SideName = "a";
@@ -197,6 +203,7 @@ export class Session {
   #stride = 5;
   #begin: ((registry: Registry) => void) | null = null;
   #waiting: ReturnType<typeof setTimeout> | undefined;
+  #announcing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(module: WebAssembly.Module, makeWorker: () => Worker) {
     this.#module = module;
@@ -216,6 +223,7 @@ export class Session {
     side.data = NO_DATA;
     side.outcome = null;
     side.restart(Math.min(until, experiment.duration / MS));
+    this.#announceSoon();
     if (other) this.compare(other, until);
   }
 
@@ -261,6 +269,7 @@ export class Session {
     const end = experiment.duration / MS;
     // a run that was watched to its end is shown to its end
     side.restart(Math.min(this.now, end));
+    this.#announceSoon();
     this.changed();
   }
 
@@ -321,6 +330,22 @@ export class Session {
   seek(time: number): void {
     const until = Math.max(0, Math.min(time, this.duration));
     for (const side of this.all) side.ask({ kind: "seek", until });
+    this.#announceSoon();
+  }
+
+  /** Lets the page say that it computes, unless the moment comes soon. */
+  #announceSoon(): void {
+    clearTimeout(this.#announcing);
+    this.#announcing = setTimeout(() => {
+      if (this.isPlaying || !this.#isWorking) return;
+      this.isComputing = true;
+      this.changed();
+    }, ANNOUNCE_AFTER_MS);
+  }
+
+  /** Whether a moment is on its way. */
+  get #isWorking(): boolean {
+    return this.all.some((one) => one.isBusy && !one.refusal && !one.isMeasuring);
   }
 
   stepPacket(): void {
@@ -349,6 +374,7 @@ export class Session {
   }
 
   changed(): void {
+    if (this.isPlaying || !this.#isWorking) this.isComputing = false;
     for (const listener of this.#listeners) listener();
     this.#paint(Infinity);
   }

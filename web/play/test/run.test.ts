@@ -29,7 +29,7 @@ test("rates on the link add up to what it carried, and never exceed its rate", (
   const [fifo] = PRESETS;
   const { samples, view } = observe(fifo!, 6000);
   assert.equal(samples.at(-1)!.carried.reduce((sum, one) => sum + one, 0), view.bytes);
-  const rates = samples.map((_, index) => computeRatesAt(samples, index, 10));
+  const rates = samples.map((_, index) => computeRatesAt(samples, index, 10, 200));
   for (let at = 20; at < samples.length; at++) {
     const sum = rates[at]!.reduce((total, one) => total + one, 0);
     assert.ok(sum < 20 * 1.01, `${sum} at ${at}`);

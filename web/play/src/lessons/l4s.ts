@@ -24,6 +24,7 @@ export const l4s: Lesson = {
       measure: readSummary("sojourn_mean_ms"),
       unit: "ms",
       choices: [choice("less than 1 ms", 0, 1), choice("about 5 ms", 4, 7), choice("about 15 ms", 12, 20)],
+      charts: ["sojourn", "cwnd"],
       reason: () => "The step at 1 ms marks as soon as a short queue forms, and Prague answers each round trip a little. The link is full all the same.",
       look: { find: () => 10_000, words: "Marked packets have a bright core: there are many, and the window hardly moves." },
     },
@@ -33,6 +34,7 @@ export const l4s: Lesson = {
       measure: readFlow("share", 1),
       unit: "of the goodput",
       choices: [choice("less than 30 %", 0, 0.3), choice("50 to 75 %", 0.5, 0.75), choice("more than 90 %", 0.9, 1.001)],
+      charts: ["rates", "rtt"],
       reason: (run) =>
         `The coupling keeps the windows alike: ${WINDOWS.map((read) => read(run).toFixed(0)).join(" segments for CUBIC and ")} for Prague in the mean. Prague's round trip takes ${ROUND_TRIPS[1]!(run).toFixed(0)} ms and CUBIC's ${ROUND_TRIPS[0]!(run).toFixed(0)} ms, because the classic queue has a target of 15 ms: a similar window in less time is a higher rate.`,
       look: { find: () => 30_000, words: "Row L of the picture is nearly empty and row C is not. The chart of the RTTs shows the difference of 15 ms." },
@@ -43,6 +45,7 @@ export const l4s: Lesson = {
       measure: readFlow("share", 1),
       unit: "of the goodput",
       choices: [choice("about 50 %", 0.4, 0.6), choice("about 70 %, as before", 0.65, 0.8), choice("more than 90 %", 0.9, 1.001)],
+      charts: ["rates", "cwnd"],
       reason: () => "Both see the same marks. CUBIC takes each for a reason to reduce its window by 30 %, Prague reduces it by half of the share of marked packets, which is small. So a classic queue with ECN is dangerous for classic flows, and Prague has to detect it.",
       look: { find: () => 30_000, words: "CUBIC's window is at the bottom of the chart, and each mark keeps it there." },
     },

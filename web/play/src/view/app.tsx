@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Experiment, Setting } from "../experiment";
 import { dropDefaults, listFlows } from "../experiment";
 import { LESSONS } from "../lessons";
+import type { Question } from "../lessons";
 import { formatLink } from "../link";
 import type { Session, Side, SideName } from "../session";
 import { formatToml } from "../toml";
@@ -55,6 +56,15 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
   useKeys(session);
   const [lesson, setLesson] = useState(firstLesson);
   const [isGreeted, setGreeted] = useState(isNew);
+  const [asked, setAsked] = useState<Question | null>(null);
+  // the set-up is put aside while a question is open
+  const [isOpen, setOpen] = useState(false);
+  const isAside = asked !== null && !isOpen;
+  const turnSetUp = () => {
+    const opens = isAside || asked === null;
+    if (asked) setOpen(opens);
+    if (opens) requestAnimationFrame(() => document.querySelector(".controls")?.scrollIntoView({ behavior: "smooth" }));
+  };
   if (!registry) return <p class="loading">The engine is being loaded.</p>;
   const edit = (experiment: Experiment) => session.edit(dropDefaults(experiment, registry));
   return (
@@ -71,34 +81,35 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
             </option>
           ))}
         </select>
-        <button type="button" class="jump" onClick={() => document.querySelector(".controls")?.scrollIntoView({ behavior: "smooth" })}>
-          set-up
+        <button type="button" class={asked ? "jump wanted" : "jump"} {...(asked ? { "aria-expanded": !isAside } : {})} onClick={turnSetUp}>
+          {asked && isOpen ? "hide the set-up" : "set-up"}
         </button>
         <Sides session={session} />
         <ThemeButton session={session} />
       </header>
-      <main class={both ? "both" : ""}>
+      <main class={[both && "both", isAside && "aside"].filter(Boolean).join(" ")}>
         <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} />
         <div class="stage">
           {isGreeted && lesson < 0 && (
             <p class="greeting">
               New?{" "}
-              <button type="button" onClick={() => (setGreeted(false), setLesson(0))}>
+              <button type="button" class="first" onClick={() => (setGreeted(false), setLesson(0))}>
                 Start with: {LESSONS[0]!.title.toLowerCase()}
               </button>
+              <span class="about">Or press ▶: the run is at rest until you do.</span>
               <button type="button" class="quiet" aria-label="close the offer of a lesson" onClick={() => setGreeted(false)}>
                 ×
               </button>
             </p>
           )}
-          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onEnd={() => setLesson(-1)} onNext={setLesson} />}
+          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onAsk={setAsked} onEnd={() => setLesson(-1)} onNext={setLesson} />}
           <div class="bar">
             <Transport session={session} />
             <Refusals message={side.refusal?.message ?? session.notice} />
           </div>
           <div class="sides">
             {(Object.keys(session.sides) as SideName[]).map((name) => (
-              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} />
+              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} asked={asked?.charts.join(" ") ?? ""} />
             ))}
           </div>
           <Summary session={session} side={side} />
@@ -117,10 +128,10 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
   );
 }
 
-function SideView({ name, session, side, both }: { name: SideName; session: Session; side: Side; both: boolean }) {
+function SideView({ name, session, side, both, asked }: { name: SideName; session: Session; side: Side; both: boolean; asked: string }) {
   const label = both ? `set-up ${name.toUpperCase()}` : "the run";
   return (
-    <article class={both && session.active === name ? "side active" : "side"} data-side={name}>
+    <article class={both && session.active === name ? "side active" : "side"} data-side={name} data-asked={asked}>
       {both && (
         <h2>
           {name.toUpperCase()}: {side.experiment.bottleneck.aqm.name}
@@ -168,16 +179,21 @@ function Legend({ side }: { side: Side }) {
 /** The moment in words, for readers who do not see the picture: it is spoken when the run is paused. */
 function Summary({ session, side }: { session: Session; side: Side }) {
   const sample = findSample(side.data.samples, session.now);
-  if (session.isPlaying || session.isAsking || !sample) return <p class="spoken" role="status" />;
+  if (session.isComputing) return <SpokenStatus text="The moment is being computed." />;
+  if (session.isPlaying || session.isAsking || !sample) return <SpokenStatus text="" />;
   const parts = [`At ${formatTime(session.now)}: ${formatNumber(sample.backlog, 4)} packets in the queue`];
   if (!Number.isNaN(sample.sojourn)) parts.push(`time in queue ${formatNumber(sample.sojourn)} ms`);
   listFlows(side.experiment).forEach((one, flow) => {
     const [cwnd, srtt] = [sample.cwnd[flow], sample.srtt[flow]];
     if (cwnd !== undefined && !Number.isNaN(cwnd)) parts.push(`flow ${flow + 1}, ${one.name}: window ${formatNumber(cwnd)} segments, RTT ${formatNumber(srtt)} ms`);
   });
+  return <SpokenStatus text={`${parts.join("; ")}.`} />;
+}
+
+function SpokenStatus({ text }: { text: string }) {
   return (
     <p class="spoken" role="status">
-      {parts.join("; ")}.
+      {text}
     </p>
   );
 }

@@ -121,7 +121,7 @@ function paintHistogram(canvas: HTMLCanvasElement, histogram: Float64Array): voi
   for (const ms of [0.1, 1, 10, 100, 1000]) {
     const x = (binOf(ms * 1.001) - first) * step;
     context.fillRect(x, bottom, 1, 3);
-    if (x > 16 && x < width - 20) context.fillText(`${ms} ms`, x, height - 3);
+    if (x > 16 && x < width - 26) context.fillText(`${ms} ms`, x, height - 3);
   }
 }
 

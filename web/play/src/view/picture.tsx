@@ -1,12 +1,11 @@
 // The picture of the path: packets on their way to the queue, in it, on the link, and their ACKs on the way back.
 
 import { useEffect, useRef } from "preact/hooks";
-import type { Experiment, Hop } from "../experiment";
-import { findRate, MS } from "../experiment";
+import type { Experiment } from "../experiment";
+import { findLimit, findRate, MS } from "../experiment";
 import { BACK, L4S, MARKED, PACKET_COLUMNS, Place, RETRANSMITTED } from "../observer";
 import { formatQuantity } from "../quantities";
 import type { Registry } from "../registry";
-import { findAlgorithm } from "../registry";
 import type { Session, Side } from "../session";
 import { formatNumber, palette } from "./format";
 
@@ -67,18 +66,11 @@ class Capacity {
   }
 }
 
-/** The limit of a queue, packets; Infinity if it has none in packets. */
-function findLimit({ aqm }: Hop, registry: Registry): number {
-  const param = findAlgorithm(registry, "aqm", aqm.name)?.params.find((one) => one.name === "limit" && one.unit === "packets");
-  const limit = param && (aqm["limit"] ?? param.default);
-  return typeof limit === "number" ? limit : Infinity;
-}
-
 export function Picture({ session, side, label }: { session: Session; side: Side; label: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const capacities = useRef([new Capacity(), new Capacity()]);
   useEffect(() => {
-    const paint = () => canvas.current && paintPicture(canvas.current, side, session.registry!, capacities.current);
+    const paint = () => canvas.current && paintPicture(canvas.current, side, session.registry!, capacities.current, session.isComputing);
     const observer = new ResizeObserver(paint);
     observer.observe(canvas.current!);
     const stop = session.onFrame(paint);
@@ -91,7 +83,7 @@ export function Picture({ session, side, label }: { session: Session; side: Side
   return <canvas ref={canvas} class="picture" style={{ height: `${HEIGHT}px` }} role="img" aria-label={`${label}: packets on the path and in the queue`} />;
 }
 
-function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry, capacities: Capacity[]): void {
+function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry, capacities: Capacity[], isComputing: boolean): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!width) return;
   const scale = devicePixelRatio;
@@ -180,6 +172,12 @@ function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry,
       drawPacket(context, x + size * 0.08, y + size * 0.08, Math.max(1, size * 0.84), packet.flags);
     }
   }
+  if (isComputing) {
+    context.fillStyle = palette.get("soft");
+    context.font = "12px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.fillText("computing …", queueBox.x + queueBox.width / 2, queueBox.y + queueBox.height + 18);
+  }
   labelPicture(context, side, limits[0]!, { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
 }
 
@@ -259,7 +257,7 @@ function labelPicture(context: CanvasRenderingContext2D, side: Side, limit: numb
   context.fillText(narrow ? "senders" : "from the senders", left, queueBox.y - 9);
   const queued = data.samples.findLast((one) => one.time <= side.now);
   const all = limit === Infinity ? "" : ` of ${formatNumber(limit, 4)}`;
-  const words = queued ? `, ${formatNumber(queued.backlog, 4)}${all} packets${queued.backlog >= limit ? ", full" : ""}` : "";
+  const words = queued && side.isShown ? `, ${formatNumber(queued.backlog, 4)}${all} packets${queued.backlog >= limit ? ", full" : ""}` : "";
   context.fillText(`${experiment.bottleneck.aqm.name}${words}`, queueBox.x, queueBox.y - 9);
   context.textAlign = "center";
   context.fillText(formatRate(findRate(experiment, side.now * MS)), (queueBox.x + queueBox.width + linkEnd) / 2, queueBox.y - 9);
