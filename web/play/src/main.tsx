@@ -1,4 +1,4 @@
-// Starts the page: the engine's module and the worker's program lie in the page itself.
+// The program of the page: the worker that start.ts began has the engine.
 
 import { render } from "preact";
 import type { Experiment, Setting } from "./experiment";
@@ -18,16 +18,6 @@ import { installTips } from "./view/tip";
 const FIRST_SHARE = 0.4;
 const LATEST_FIRST_MS = 12_000;
 
-function readElement(id: string): string {
-  return document.getElementById(id)?.textContent ?? "";
-}
-
-async function loadModule(): Promise<WebAssembly.Module> {
-  const packed = Uint8Array.from(atob(readElement("module").trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
-}
-
 /** What `dumbbell play FILE` puts into the page. */
 interface Given {
   experiment: Experiment;
@@ -35,7 +25,7 @@ interface Given {
 }
 
 function readGiven(): Given | null {
-  const text = readElement("given").trim();
+  const text = document.getElementById("given")!.textContent.trim();
   return text ? (JSON.parse(text) as Given) : null;
 }
 
@@ -58,13 +48,16 @@ async function chooseBeginning(given: Given | null, registry: Registry): Promise
   return { experiment: given?.experiment ?? PRESETS[0]!, other: null, time: null };
 }
 
-async function start(): Promise<void> {
-  const address = URL.createObjectURL(new Blob([readElement("worker")], { type: "text/javascript" }));
+function start(): void {
   const given = readGiven();
-  const session = new Session(await loadModule(), () => new Worker(address));
+  const session = new Session(() => new Worker(started.address));
   const native: NativeRun | null = given?.digest ? { digest: given.digest, experiment: JSON.stringify(given.experiment) } : null;
   const root = document.getElementById("page")!;
-  session.open(async (registry) => {
+  const stopListening = session.subscribe(() => {
+    const refusal = session.sides.a?.refusal;
+    if (refusal) root.textContent = `The playground does not start: ${refusal.message}`;
+  });
+  session.open(started, async (registry) => {
     const key = readLesson(location.hash);
     const firstLesson = LESSONS.findIndex((one) => one.key === key);
     // a lesson begins with its own run
@@ -81,9 +74,9 @@ async function start(): Promise<void> {
       session.begin(experiment, other, time ?? Math.min(LATEST_FIRST_MS, (FIRST_SHARE * experiment.duration) / MS));
     }
     root.replaceChildren();
+    stopListening();
     const isNew = !given && !location.hash;
     render(<App session={session} native={native} firstLesson={firstLesson} isNew={isNew} />, root);
-    document.documentElement.dataset["ready"] = "yes";
     const stop = session.onFrame(() => {
       if (!session.all.every((one) => one.isShown)) return;
       performance.mark("first picture");
@@ -96,7 +89,4 @@ async function start(): Promise<void> {
 }
 
 installTips();
-void start().catch((error: unknown) => {
-  console.error(error);
-  document.getElementById("page")!.textContent = `The playground does not start: ${String(error)}`;
-});
+start();

@@ -7,7 +7,8 @@ import type { Outcome } from "./simulation";
 import type { Registry } from "./registry";
 
 export type Request =
-  | { kind: "load"; module: WebAssembly.Module }
+  /** The module, or its bytes compressed by gzip, in Base64. */
+  | { kind: "load"; module: WebAssembly.Module | string }
   /** Runs an experiment and shows it from `until`, ms, on. */
   | { kind: "start"; run: number; experiment: Experiment; until: number }
   /** A frame may be of an earlier moment: the page then asks for the rest. */
@@ -35,9 +36,10 @@ export interface Frame {
 }
 
 export type Reply =
-  | { kind: "loaded"; version: string; registry: Registry }
-  /** `changeable` has the keys of the queues' parameters that may change while the run goes on. */
-  | { kind: "started"; run: number; interval: number; changeable: string[] }
+  | { kind: "loaded"; version: string; registry: Registry; module: WebAssembly.Module }
+  | { kind: "started"; run: number; interval: number }
+  /** Keys of the queues' parameters that may change while the run goes on. */
+  | { kind: "changeable"; run: number; keys: string[] }
   | { kind: "seed"; run: number; seedRun: SeedRun }
   | Frame
   /** Without an outcome, the run that is measured is not over. */

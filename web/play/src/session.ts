@@ -78,7 +78,7 @@ export class Side {
     readonly worker: Worker,
     readonly session: Session,
   ) {
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#take(data);
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
     worker.onerror = (event) => {
       this.refusal = { key: null, message: event.message, allowed: null };
       session.changed();
@@ -121,17 +121,21 @@ export class Side {
     if (next) this.ask(next);
   }
 
-  #take(message: Reply): void {
+  take(message: Reply): void {
     switch (message.kind) {
       case "loaded":
-        this.session.loaded(message.registry, message.version);
+        this.session.loaded(message);
         return;
       case "started":
         if (message.run !== this.#run) return;
         this.outcome = null;
         this.seedRuns = [];
-        this.changeable = message.changeable;
         this.#interval = message.interval;
+        return;
+      case "changeable":
+        if (message.run !== this.#run) return;
+        this.changeable = message.keys;
+        if (!this.session.isPlaying) this.session.changed();
         return;
       case "seed":
         if (message.run !== this.#run) return;
@@ -192,28 +196,31 @@ export class Session {
   speed = 1;
   /** Milliseconds of the run that charts show, up to the moment; 0 for the whole run. */
   span = 0;
-  #module: WebAssembly.Module;
+  #module: WebAssembly.Module | null = null;
   #makeWorker: () => Worker;
   #listeners = new Set<() => void>();
   #painters = new Set<() => void>();
   #turns = new Set<() => void>();
   /** A moment has come that is not painted yet. */
   #isNew = false;
+  /** Charts that wait for their turn are painted in the next frame. */
+  #isTurnDue = false;
   #clock = 0;
   #stride = 5;
   #begin: ((registry: Registry) => void) | null = null;
   #waiting: ReturnType<typeof setTimeout> | undefined;
   #announcing: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(module: WebAssembly.Module, makeWorker: () => Worker) {
-    this.#module = module;
+  constructor(makeWorker: () => Worker) {
     this.#makeWorker = makeWorker;
   }
 
-  /** Loads the engine, then calls `begin` with its registry. */
-  open(begin: (registry: Registry) => void): void {
+  /** Takes over a worker that loads the engine, with its replies so far, then calls `begin` with the engine's registry. */
+  open({ worker, replies }: { worker: Worker; replies: MessageEvent<Reply>[] }, begin: (registry: Registry) => void): void {
     this.#begin = begin;
-    this.#addSide("a", NOTHING);
+    const side = new Side(NOTHING, worker, this);
+    this.sides.a = side;
+    for (const { data } of replies) side.take(data);
   }
 
   /** Shows an experiment from a moment on, ms, next to another one if there is one. */
@@ -230,13 +237,14 @@ export class Session {
   #addSide(name: SideName, experiment: Experiment): Side {
     const side = new Side(experiment, this.#makeWorker(), this);
     this.sides[name] = side;
-    side.ask({ kind: "load", module: this.#module });
+    side.ask({ kind: "load", module: this.#module! });
     return side;
   }
 
-  loaded(registry: Registry, version: string): void {
+  loaded({ registry, version, module }: Extract<Reply, { kind: "loaded" }>): void {
     this.registry ??= registry;
     this.version = version;
+    this.#module = module;
     this.#begin?.(registry);
     this.#begin = null;
     this.changed();
@@ -376,18 +384,29 @@ export class Session {
   changed(): void {
     if (this.isPlaying || !this.#isWorking) this.isComputing = false;
     for (const listener of this.#listeners) listener();
-    this.#paint(Infinity);
+    this.#paint(performance.now() + PAINT_MS);
   }
 
   /** Paints the new moment, then the charts whose turn it is, until a time of the clock, ms: one at least. */
   #paint(until: number): void {
     this.#isNew = false;
     for (const painter of this.#painters) painter();
+    this.#takeTurns(until);
+  }
+
+  #takeTurns(until: number): void {
     for (const paint of this.#turns) {
       this.#turns.delete(paint);
       paint();
       if (performance.now() >= until) break;
     }
+    // while the run plays, each new moment goes on with the turns
+    if (!this.#turns.size || this.isPlaying || this.#isTurnDue) return;
+    this.#isTurnDue = true;
+    requestAnimationFrame(() => {
+      this.#isTurnDue = false;
+      this.#takeTurns(performance.now() + PAINT_MS);
+    });
   }
 
   /** Calls `paint` once, in one of the next frames. */

@@ -24,6 +24,8 @@ const SLOW_CHUNK_MS = 20;
 const FIRST_CHUNK_MS = 0.1;
 /** The worker answers a request after so long, ms, with what it has: a newer request may follow. */
 const PIECE_MS = 100;
+/** The first answer of a run comes after so long, ms: there is something to see soon. */
+const FIRST_PIECE_MS = 20;
 /** Progress of the search for the next packet that leaves, ms. */
 const PACKET_STEP_MS = 0.02;
 /** The page draws each packet: this is a picture and a memory that a browser can hold. */
@@ -220,28 +222,47 @@ function showFrame(setup: WatchedSetup, work: () => void): void {
   reply(setup.makeFrame(performance.now() - began));
 }
 
+/** Returns the module of its compressed bytes in Base64. */
+function unpackModule(packed: string): Promise<WebAssembly.Module> {
+  const bytes = new Blob([decodeBase64(packed.trim())]);
+  const stream = bytes.stream().pipeThrough(new DecompressionStream("gzip"));
+  return WebAssembly.compileStreaming(new Response(stream, { headers: { "Content-Type": "application/wasm" } }));
+}
+
+function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  const { fromBase64 } = Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> };
+  if (fromBase64) return fromBase64.call(Uint8Array, text);
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
+  return bytes;
+}
+
 async function loadEngine(): Promise<void> {
   engine = (await load(module)) as unknown as Engine;
 }
 
 async function answer(data: Request): Promise<void> {
   if (data.kind === "load") {
-    ({ module } = data);
+    module = typeof data.module === "string" ? await unpackModule(data.module) : data.module;
     await loadEngine();
     registry = engine.registry;
-    reply({ kind: "loaded", version: engine.version, registry });
+    reply({ kind: "loaded", version: engine.version, registry, module });
     return;
   }
   if (data.kind === "start") {
     current?.end();
     current = null;
     current = new WatchedSetup(data.run, data);
-    reply({ kind: "started", run: data.run, interval: current.interval, changeable: listChangeable(engine, registry, data.experiment) });
+    reply({ kind: "started", run: data.run, interval: current.interval });
   }
   const setup = current;
   if (!setup) throw new Error("no run has begun");
   switch (data.kind) {
     case "start":
+      showFrame(setup, () => setup.advance(data.until, performance.now() + FIRST_PIECE_MS));
+      reply({ kind: "changeable", run: setup.run, keys: listChangeable(engine, registry, data.experiment) });
+      break;
     case "advance":
       showFrame(setup, () => setup.advance(data.until));
       break;
@@ -261,7 +282,7 @@ async function answer(data: Request): Promise<void> {
 async function giveUp(data: Request, error: unknown): Promise<void> {
   refuse(data.kind === "start" ? data.run : (current?.run ?? 0), error);
   current = null;
-  if ((error as Error).name === "ConfigError") return;
+  if (data.kind === "load" || (error as Error).name === "ConfigError") return;
   await loadEngine();
 }
 

@@ -24,6 +24,22 @@ function useSession(session: Session): void {
   useEffect(() => session.subscribe(() => update((count) => count + 1)), [session]);
 }
 
+/** Whether the whole page is to be rendered: its first picture comes before the controls and the charts. */
+function useWhole(session: Session): boolean {
+  const [isWhole, setWhole] = useState(false);
+  useEffect(
+    () =>
+      session.onFrame(() => {
+        if (session.all.every((one) => one.isShown || one.refusal)) requestAnimationFrame(() => setTimeout(() => setWhole(true)));
+      }),
+    [session],
+  );
+  useEffect(() => {
+    if (isWhole) document.documentElement.dataset["ready"] = "yes";
+  }, [isWhole]);
+  return isWhole;
+}
+
 /** The address of the page with the experiment and the moment in its fragment. */
 function useLink(session: Session): string {
   const [link, setLink] = useState("");
@@ -50,6 +66,7 @@ function useLink(session: Session): string {
 export function App({ session, native, firstLesson, isNew }: { session: Session; native: NativeRun | null; firstLesson: number; isNew: boolean }) {
   useSession(session);
   const link = useLink(session);
+  const isWhole = useWhole(session);
   const { registry } = session;
   const both = session.sides.b !== undefined;
   const side = session.side;
@@ -88,7 +105,7 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
         <ThemeButton session={session} />
       </header>
       <main class={[both && "both", isAside && "aside"].filter(Boolean).join(" ")}>
-        <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} />
+        {isWhole ? <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} /> : <div class="controls" />}
         <div class="stage">
           {isGreeted && lesson < 0 && (
             <p class="greeting">
@@ -109,26 +126,38 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
           </div>
           <div class="sides">
             {(Object.keys(session.sides) as SideName[]).map((name) => (
-              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} asked={asked?.charts.join(" ") ?? ""} />
+              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} asked={asked?.charts.join(" ") ?? ""} isWhole={isWhole} />
             ))}
           </div>
           <Summary session={session} side={side} />
           {both && <Difference session={session} />}
-          <div class="panels">
-            <Stories session={session} side={side} />
-            <div>
-              <Distribution session={session} side={side} />
-              <Results session={session} side={side} native={native} />
+          {isWhole && (
+            <div class="panels">
+              <Stories session={session} side={side} />
+              <div>
+                <Distribution session={session} side={side} />
+                <Results session={session} side={side} native={native} />
+              </div>
+              <FilePanel session={session} side={side} registry={registry} edit={edit} link={link} />
             </div>
-            <FilePanel session={session} side={side} registry={registry} edit={edit} link={link} />
-          </div>
+          )}
         </div>
       </main>
     </>
   );
 }
 
-function SideView({ name, session, side, both, asked }: { name: SideName; session: Session; side: Side; both: boolean; asked: string }) {
+interface SideProps {
+  name: SideName;
+  session: Session;
+  side: Side;
+  both: boolean;
+  /** Keys of the charts that show the answer of a question. */
+  asked: string;
+  isWhole: boolean;
+}
+
+function SideView({ name, session, side, both, asked, isWhole }: SideProps) {
   const label = both ? `set-up ${name.toUpperCase()}` : "the run";
   return (
     <article class={both && session.active === name ? "side active" : "side"} data-side={name} data-asked={asked}>
@@ -140,14 +169,16 @@ function SideView({ name, session, side, both, asked }: { name: SideName; sessio
       )}
       <Picture session={session} side={side} label={label} />
       <Legend side={side} />
-      <div class="charts">
-        {CHARTS.map((kind) => (
-          <Chart key={kind.key} session={session} side={side} kind={kind} label={label} />
-        ))}
-        <Ticks session={session} side={side} />
-        <Ribbons session={session} side={side} />
-        <QueueStates session={session} side={side} registry={session.registry!} />
-      </div>
+      {isWhole && (
+        <div class="charts">
+          {CHARTS.map((kind) => (
+            <Chart key={kind.key} session={session} side={side} kind={kind} label={label} />
+          ))}
+          <Ticks session={session} side={side} />
+          <Ribbons session={session} side={side} />
+          <QueueStates session={session} side={side} registry={session.registry!} />
+        </div>
+      )}
     </article>
   );
 }

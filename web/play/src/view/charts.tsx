@@ -150,7 +150,7 @@ export function chooseSpan(session: Session): [number, number] {
   return span ? [Math.max(0, now - span), Math.max(span, now)] : [0, duration];
 }
 
-/** Calls `paint` for new moments. While the run plays, it waits until the moment has moved by a pixel of a chart of this width, and for its turn among charts. */
+/** Calls `paint` for new moments, in its turn among charts. While the run plays, it waits until the moment has moved by a pixel of a chart of this width. */
 export function onMove(session: Session, getWidth: () => number, paint: () => void): () => void {
   let drawn = -1;
   const draw = () => {
@@ -160,8 +160,7 @@ export function onMove(session: Session, getWidth: () => number, paint: () => vo
   const stop = session.onFrame(() => {
     const [low, high] = chooseSpan(session);
     const moved = Math.abs(session.now - drawn) / (high - low);
-    if (!session.isPlaying) draw();
-    else if (moved * getWidth() >= 1) session.paintInTurn(draw);
+    if (!session.isPlaying || moved * getWidth() >= 1) session.paintInTurn(draw);
   });
   return () => {
     stop();
