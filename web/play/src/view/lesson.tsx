@@ -141,6 +141,31 @@ function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormP
     session.seek(moment);
     showCharts();
   };
+  const answer = (
+    <div>
+      {!isAsked && <p class="about">Choose what you expect. You may play the run first (▶): what it measures is shown after your answer.</p>}
+      <div role="status">
+        {!side.isShown && <p>The run is being computed.</p>}
+        {isAsked && side.isShown && measured === null && <p>The run is being measured.</p>}
+        {run && measured !== null && (
+          <p>
+            <strong class={chosen === right ? "good" : "bad"}>{chosen === right ? "Right" : "Not so"}</strong>: the run measured {formatNumber(measured)} {question.unit}. <Explained text={question.reason(run)} />
+          </p>
+        )}
+      </div>
+      {measured !== null && (
+        <p class="ask">
+          <button type="button" class="first" onClick={() => onDone(chosen === right)}>
+            {isLast ? "finish" : "go on"}
+          </button>
+          <button type="button" onClick={look}>
+            see it at {formatSeconds(moment)}
+          </button>
+          <span class="about">{question.look.words}</span>
+        </p>
+      )}
+    </div>
+  );
   return (
     <form
       onSubmit={(event) => {
@@ -148,12 +173,12 @@ function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormP
         check();
       }}
     >
+      {intro && (
+        <p class="intro">
+          <Explained text={intro} />
+        </p>
+      )}
       <div>
-        {intro && (
-          <p>
-            <Explained text={intro} />
-          </p>
-        )}
         <fieldset disabled={isAsked}>
           <legend>
             <Explained text={question.text} />
@@ -171,30 +196,9 @@ function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormP
             </button>
           </p>
         )}
+        {intro && answer}
       </div>
-      <div>
-        {!isAsked && <p class="about">Choose what you expect. You may play the run first (▶): what it measures is shown after your answer.</p>}
-        <div role="status">
-          {!side.isShown && <p>The run is being computed.</p>}
-          {isAsked && side.isShown && measured === null && <p>The run is being measured.</p>}
-          {run && measured !== null && (
-            <p>
-              <strong class={chosen === right ? "good" : "bad"}>{chosen === right ? "Right" : "Not so"}</strong>: the run measured {formatNumber(measured)} {question.unit}. <Explained text={question.reason(run)} />
-            </p>
-          )}
-        </div>
-        {measured !== null && (
-          <p class="ask">
-            <button type="button" class="first" onClick={() => onDone(chosen === right)}>
-              {isLast ? "finish" : "go on"}
-            </button>
-            <button type="button" onClick={look}>
-              see it at {formatSeconds(moment)}
-            </button>
-            <span class="about">{question.look.words}</span>
-          </p>
-        )}
-      </div>
+      {!intro && answer}
     </form>
   );
 }

@@ -258,9 +258,14 @@ function labelPicture(context: CanvasRenderingContext2D, side: Side, limit: numb
   const queued = data.samples.findLast((one) => one.time <= side.now);
   const all = limit === Infinity ? "" : ` of ${formatNumber(limit, 4)}`;
   const words = queued && side.isShown ? `, ${formatNumber(queued.backlog, 4)}${all} packets${queued.backlog >= limit ? ", full" : ""}` : "";
-  context.fillText(`${experiment.bottleneck.aqm.name}${words}`, queueBox.x, queueBox.y - 9);
+  const caption = `${experiment.bottleneck.aqm.name}${words}`;
+  const rate = formatRate(findRate(experiment, side.now * MS));
+  const linkMiddle = (queueBox.x + queueBox.width + linkEnd) / 2;
+  const room = linkMiddle - context.measureText(rate).width / 2 - queueBox.x;
+  const isLong = context.measureText(caption).width > room - 8;
+  context.fillText(isLong ? caption.replace(" packets", "") : caption, queueBox.x, queueBox.y - 9);
   context.textAlign = "center";
-  context.fillText(formatRate(findRate(experiment, side.now * MS)), (queueBox.x + queueBox.width + linkEnd) / 2, queueBox.y - 9);
+  context.fillText(rate, linkMiddle, queueBox.y - 9);
   context.textAlign = "right";
   if (!narrow) context.fillText("to the receivers", right, queueBox.y - 9);
   context.fillText("ACKs come back", right, backY + 25);

@@ -6,7 +6,7 @@ import type { Sample } from "../observer";
 import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
 import { chooseSpan, GUTTER, listShown, onMove, RIGHT, seekByPointer } from "./charts";
-import { formatNumber, palette } from "./format";
+import { colourOf, formatNumber, palette } from "./format";
 import { Term } from "./tip";
 
 interface StripProps {
@@ -62,7 +62,7 @@ function Strip({ session, side, height, label, paint }: StripProps) {
 }
 
 const TICKS: { key: "marks" | "aqmDrops" | "overflow"; word: string; colour: string; explains: string }[] = [
-  { key: "marks", word: "marked", colour: "mark", explains: "Packets on which the queue set CE or SCE instead of dropping them." },
+  { key: "marks", word: "marked", colour: "tick", explains: "Packets on which the queue set CE or SCE instead of dropping them." },
   { key: "aqmDrops", word: "dropped", colour: "bad", explains: "Packets that the queue discipline dropped before the queue was full." },
   { key: "overflow", word: "overflow", colour: "ink", explains: "Packets that were dropped because the queue was full." },
 ];
@@ -150,7 +150,7 @@ export function Ribbons({ session, side }: { session: Session; side: Side }) {
       <div class="ribbons">
         <ol aria-hidden="true" style={{ lineHeight: `${RIBBON_ROW}px` }}>
           {flows.map((_, flow) => (
-            <li key={flow} style={{ color: `var(--series-${flow % 8})` }}>
+            <li key={flow} style={{ "--flow": colourOf(flow) }}>
               flow {flow + 1}
             </li>
           ))}
