@@ -41,7 +41,7 @@ export const bbr: Lesson = {
       unit: "of the goodput",
       choices: [choice("less than 30 %", 0, 0.3), choice("40 to 60 %", 0.4, 0.6), choice("more than 70 %", 0.7, 1.001)],
       charts: ["rates", "cwnd"],
-      reason: () => "Together they measure more than the link has, so the limit of two bandwidth-delay products decides who has how much in the queue: the flow with the longer RTT may have four times as much. Reno and CUBIC favour the short RTT instead.",
+      reason: () => "Each measures the largest rate at which its packets arrived, and the sum of both is more than the link has. So the limit of two bandwidth-delay products decides who has how much in the queue: the flow with the longer RTT may have four times as much. Reno and CUBIC favour the short RTT instead.",
       look: { find: () => 30_000, words: "The window of flow 2 is several times that of flow 1, and so is its part of the link." },
     },
   ],

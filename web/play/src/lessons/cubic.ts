@@ -47,7 +47,7 @@ export const cubic: Lesson = {
       unit: "reductions",
       choices: [choice("1 to 3 times", 0, 4), choice("6 to 12 times", 6, 13), choice("more than 20 times", 20, 1000)],
       charts: ["cwnd"],
-      reason: () => "CUBIC is back at the old window W after K seconds, with K³ = 0.3 W/0.4. For 515 segments K is 7.3 s, and a minute has eight times 7.3 s. Some teeth are shorter and some are longer, because after a lower top the next one is aimed lower. The RTT is not in the formula.",
+      reason: () => "CUBIC is back at the old window W after K seconds, with K³ = 0.3 W/0.4: a reduction takes 0.3 of the window, and 0.4 is CUBIC's constant. For 515 segments K is 7.3 s, and a minute has eight times 7.3 s. Some teeth are shorter and some are longer, because after a lower top the next one is aimed lower. The RTT is not in the formula.",
       look: { find: () => 45_000, words: "Count the teeth of the window: in the mean, their distance is about K." },
     },
   ],

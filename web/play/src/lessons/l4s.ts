@@ -16,7 +16,7 @@ export const l4s: Lesson = {
   title: "L4S and coupling",
   minutes: 9,
   intro:
-    "A queue may mark packets instead of dropping them (ECN): the receiver reports the marks with its ACKs, and the sender reduces its window, which is how many packets may be on their way without an ACK. A classic control such as CUBIC takes one mark as one loss and reduces its window by a lot, so marks must be rare and the queue long. Prague reduces its window in proportion to the share of marked packets, so marks can be frequent and early. DualPI2 gives its packets (ECT(1)) a queue of their own, marks them from 1 ms on, and couples both queues: it marks L4S packets with twice the square root of the probability with which it drops or marks classic ones. The link has 40 Mbit/s, and the base RTT is 20 ms.",
+    "A queue may mark packets instead of dropping them (ECN): the receiver reports the marks with its ACKs, and the sender reduces its window, which is how many packets may be on their way without an ACK. A classic control such as CUBIC takes one mark as one loss and reduces its window by a lot, so marks must be rare and the queue long. Prague reduces its window in proportion to the share of marked packets, so marks can be frequent and early. Senders like it are called L4S, and their packets carry the code ECT(1). DualPI2 gives these a queue of their own, marks them from 1 ms on, and couples both queues: if it drops or marks classic packets with a probability, it marks L4S packets with twice the square root of it. The link has 40 Mbit/s, and the base RTT is 20 ms.",
   questions: [
     {
       text: "Prague is alone over DualPI2. How long do its packets wait in the mean?",
