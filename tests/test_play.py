@@ -55,10 +55,11 @@ def programs() -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(path.stem for path in (SOURCES / "test").glob("*.test.ts")))
 def test_units_of_the_page(name: str, programs: Path) -> None:
     done = subprocess.run(
-        ["node", "--test", str(programs / f"{name}.mjs")], capture_output=True, text=True, timeout=110, check=False
+        ["node", "--test", str(programs / f"{name}.mjs")], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout
 
