@@ -145,7 +145,7 @@ export class Side {
       case "refused":
         if (message.run === this.#run) this.refusal = message;
         this.#answered();
-        this.session.changed();
+        this.session.pause();
         return;
       case "measured":
         if (message.run === this.#run) this.outcome = message.outcome;
