@@ -55,10 +55,11 @@ def programs() -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(path.stem for path in (SOURCES / "test").glob("*.test.ts")))
 def test_units_of_the_page(name: str, programs: Path) -> None:
     done = subprocess.run(
-        ["node", "--test", str(programs / f"{name}.mjs")], capture_output=True, text=True, timeout=110, check=False
+        ["node", "--test", str(programs / f"{name}.mjs")], capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stdout
 
@@ -109,7 +110,7 @@ def test_the_lock_file_names_no_host() -> None:
 def test_the_page_asks_nobody() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert "default-src 'none'" in page and "connect-src" not in page
-    assert page.count("<script") == 5 and " src=" not in page.partition("<body>")[0]
+    assert page.count("<script") == 6 and " src=" not in page.partition("<body>")[0]
 
 
 def test_a_cell_is_described_as_the_file_sets_it(tmp_path: Path) -> None:
@@ -199,6 +200,54 @@ SEEN = """
 (({ samples, packets, stories }) => JSON.stringify([samples.slice(0, 1000), [...packets], stories]))(
   playground.side.data
 )
+"""
+# fills a queue of 66 packets at 10 Mbit/s
+FLOOD = """\
+duration = "1s"
+
+[bottleneck]
+rate = "10Mbit"
+aqm = { name = "pfifo", limit = 66 }
+
+[[udp]]
+rate = "20Mbit"
+"""
+# charts are painted in turns
+SETTLED_CHARTS = "new Promise(done => setTimeout(done, 300))"
+# pixels of the window of flow 1 that are drawn behind the moment
+COUNT_BEHIND = """
+(() => {
+  const canvas = document.querySelector('[data-chart="cwnd"] canvas');
+  const end = (playground.now / playground.duration) * (canvas.width - 62) + 46 + 6;
+  const { data } = canvas.getContext("2d").getImageData(end, 0, canvas.width - end, canvas.height);
+  let count = 0;
+  for (let at = 0; at < data.length; at += 4)
+    count += data[at + 3] > 200 && Math.hypot(data[at], data[at + 1] - 0x72, data[at + 2] - 0xb2) < 40;
+  return count;
+})()
+"""
+# how long a moment takes until it is shown, ms
+TIMED_SEEK = """
+(async time => {
+  const start = performance.now();
+  playground.seek(time);
+  await settle();
+  return performance.now() - start;
+})
+"""
+# the share of the queue's box, from its end on, up to its last packet
+FILLED = """
+(() => {
+  const canvas = document.querySelector(".picture");
+  const [left, width] = [Math.round(0.27 * canvas.width), Math.round(0.46 * canvas.width)];
+  const { data } = canvas.getContext("2d").getImageData(left, 30, width, 60);
+  for (let column = 0; column < width; column++)
+    for (let row = 0; row < 60; row++) {
+      const at = 4 * (row * width + column);
+      if (Math.hypot(data[at], data[at + 1] - 0x72, data[at + 2] - 0xb2) < 40) return 1 - column / width;
+    }
+  return 0;
+})()
 """
 ROWS = "[...document.querySelectorAll('.difference tbody tr')].map(row => [...row.cells].map(one => one.textContent))"
 SHORT = """\
@@ -417,7 +466,48 @@ class TestInABrowser:
         assert again.value("toml()") == SHORT
         assert again.value("playground.now") == 1234
         damaged = PlayPage(chromium, file, f"e={fragment[12:40]}")
-        assert "holds no experiment" in damaged.value("document.querySelector('.fault').textContent")
+        assert "contains no experiment that can be shown: it is damaged" in damaged.value(
+            "document.querySelector('.fault').textContent"
+        )
+
+    @pytest.mark.slow
+    def test_a_lesson_that_is_not_there_is_named(self, chromium: browser.Browser, file: Path) -> None:
+        page = PlayPage(chromium, file, "lesson=sawtoth")
+        fault = page.value("document.querySelector('.fault').textContent")
+        assert fault == f'There is no lesson "sawtoth"; the lessons are {", ".join(ANSWERS)}.'
+
+    @pytest.mark.slow
+    def test_newcomers_find_a_page_at_rest_and_the_first_lesson(self, page: PlayPage) -> None:
+        assert not page.value("playground.isPlaying")
+        assert page.value("playground.now") == 12_000
+        page.press("Start with: what a queue is")
+        assert page.value("document.querySelector('.lesson h2').textContent") == "What a queue is"
+        assert not page.value("document.querySelector('.greeting')")
+
+    @pytest.mark.slow
+    def test_too_many_packets_are_refused(self, page: PlayPage) -> None:
+        flood = (
+            FLOOD.replace("1s", "10s").replace("66", "1000000").replace("10Mbit", "5Gbit").replace("20Mbit", "20Gbit")
+        )
+        page.value(f"run({json.dumps(flood)})")
+        page.value("playground.seek(5000), settle()")
+        fault = page.value("document.querySelector('.bar .fault').textContent")
+        assert re.fullmatch(
+            r"1\d{5} packets are on the path after [\d.]+ m?s, allowed: 100000\. The playground .*", fault
+        )
+        # and the page goes on with another run
+        page.run(SHORT)
+        assert page.digest == compute_digest(SHORT)
+
+    @pytest.mark.slow
+    def test_a_newer_moment_does_not_wait_for_an_older_one(self, page: PlayPage) -> None:
+        page.run(SHORT.replace("3s", "600s").replace("10Mbit", "100Mbit"))
+        page.value("playground.seek(600000)")
+        page.until("playground.now > 100 && playground.isComputing")
+        page.seek(50)
+        assert page.value("playground.now") == 50
+        assert not page.value("playground.isComputing")
+        assert page.value("playground.side.data.samples.at(-1).time") < 600_000
 
     @pytest.mark.slow
     def test_two_set_ups_run_side_by_side(self, page: PlayPage) -> None:
@@ -487,12 +577,11 @@ class TestInABrowser:
     @pytest.mark.slow
     def test_an_earlier_moment_begins_at_a_snapshot(self, page: PlayPage) -> None:
         page.run(SHORT.replace("3s", "60s"))
-        page.seek(60_000)
-        whole = page.value("playground.side.cost")
+        whole = page.value(f"({TIMED_SEEK})(60000)")
         assert 10 < page.value("playground.side.snapshots") <= 32
-        page.seek(57_000)
+        back = page.value(f"({TIMED_SEEK})(57000)")
         assert page.value("playground.now") == 57_000
-        assert page.value("playground.side.cost") < whole / 4
+        assert back < whole / 4
         assert page.value("playground.side.data.samples.length") == 4000
 
     @pytest.mark.slow
@@ -598,3 +687,55 @@ class TestInABrowser:
         page.press("end the lesson")
         assert not page.value("document.querySelector('.lesson')")
         assert not chromium.errors and not chromium.outside
+
+    @pytest.mark.slow
+    def test_charts_of_a_question_end_at_the_moment_and_stand_first(
+        self, chromium: browser.Browser, file: Path
+    ) -> None:
+        page = PlayPage(chromium, file, "lesson=sawtooth")
+        page.until("document.querySelector('.lesson form button[type=submit]')")
+        order = "[...document.querySelectorAll('[data-chart]')].filter(one => getComputedStyle(one).order !== '0')"
+        assert page.value(f"{order}.map(one => one.dataset.chart)") == ["sojourn", "cwnd"]
+        assert page.value("getComputedStyle(document.querySelector('.controls')).display") == "none"
+        page.seek(30_000)
+        page.seek(10_000)
+        assert page.value("playground.side.data.samples.at(-1).time") > 29_000
+        page.value(SETTLED_CHARTS)
+        assert page.value(COUNT_BEHIND) == 0
+        page.value("document.querySelectorAll('.lesson input')[1].click(), settle()")
+        page.press("let the run answer")
+        page.until("document.querySelector('.lesson strong')")
+        page.seek(10_000)
+        page.value(SETTLED_CHARTS)
+        assert page.value(COUNT_BEHIND) > 100
+        for _ in range(2):
+            page.value("document.querySelector('.lesson .ask button').click(), settle()")
+            page.value("document.querySelectorAll('.lesson input')[1].click(), settle()")
+            page.press("let the run answer")
+            page.until("document.querySelector('.lesson strong')")
+        page.value("document.querySelector('.lesson .ask button').click(), settle()")
+        assert page.value("getComputedStyle(document.querySelector('.controls')).display") == "block"
+        assert page.value(f"{order}.length") == 0
+
+    @pytest.mark.slow
+    def test_a_question_is_answered_by_its_own_set_up(self, chromium: browser.Browser, file: Path) -> None:
+        page = PlayPage(chromium, file, "lesson=queue")
+        page.until("document.querySelector('.lesson form button[type=submit]')")
+        toml = page.value("toml()")
+        page.run(SHORT)
+        page.value("document.querySelectorAll('.lesson input')[2].click(), settle()")
+        page.press("let the run answer")
+        page.until("document.querySelector('.lesson strong')")
+        assert page.value("toml()") == toml
+        assert page.value("document.querySelector('.lesson strong').textContent") == "Right"
+
+    @pytest.mark.slow
+    def test_a_full_queue_fills_its_box(self, page: PlayPage) -> None:
+        page.run(FLOOD)
+        page.seek(50)
+        half = page.value(FILLED)
+        # 83 packets came, one each 0.6056 ms, and 42 of them left the queue, one each 1.2112 ms
+        assert page.value("playground.side.data.samples.findLast(one => one.time <= 50).backlog") == 41
+        page.seek(900)
+        assert page.value("playground.side.data.samples.findLast(one => one.time <= 900).backlog") == 66
+        assert page.value(FILLED) > 0.97 and 0.5 < half < 0.7

@@ -54,7 +54,7 @@ async function packModule(path, isSmall) {
 }
 
 async function buildPage(modulePath, output, isSmall) {
-  const [program, worker] = await Promise.all([bundle("main.tsx"), bundle("worker.ts")]);
+  const [program, worker, start] = await Promise.all([bundle("main.tsx"), bundle("worker.ts"), bundle("start.ts")]);
   const style = [read(WEB, "page.css"), read(HERE, "node_modules/uplot/dist/uPlot.min.css"), read(HERE, "src/play.css")].join("\n");
   const licences = `/*!\n${readLicences().join("\n\n").replaceAll("*/", "* /")}\n*/\n`;
   const parts = {
@@ -62,6 +62,7 @@ async function buildPage(modulePath, output, isSmall) {
     THEME: read(WEB, "theme.js"),
     WORKER: worker,
     MODULE: (await packModule(modulePath, isSmall)).toString("base64"),
+    START: start,
     PROGRAM: licences + program,
   };
   let page = read(HERE, "src/page.html");

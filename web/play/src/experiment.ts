@@ -1,5 +1,6 @@
 // The experiment of the page: the engine's configuration without its defaults, and changes of it.
 
+import { findAlgorithm } from "./registry";
 import type { Registry } from "./registry";
 
 /** A table of an experiment. Quantities are ns, bit/s and bytes, as the engine takes them. */
@@ -89,6 +90,23 @@ export function findLongestRtt(experiment: Experiment): number {
 /** The bandwidth-delay product at the longest RTT, in full frames. */
 export function computeBdp(experiment: Experiment): number {
   return (experiment.bottleneck.rate * findLongestRtt(experiment)) / SECOND / 8 / FRAME;
+}
+
+/** Rates are means over so long at most, ms, and over so many full frames at least. */
+const LONGEST_MEAN_MS = 200;
+const LEAST_FRAMES = 20;
+
+/** The time over which rates are means, ms: a fiftieth of the run, within the bounds. */
+export function chooseMeanTime({ duration, bottleneck }: Experiment): number {
+  const least = (LEAST_FRAMES * FRAME * 8 * 1e3) / bottleneck.rate;
+  return Math.round(Math.min(LONGEST_MEAN_MS, Math.max(duration / MS / 50, least)));
+}
+
+/** The limit of a queue, packets; Infinity if it has none in packets. */
+export function findLimit({ aqm }: Hop, registry: Registry): number {
+  const param = findAlgorithm(registry, "aqm", aqm.name)?.params.find((one) => one.name === "limit" && one.unit === "packets");
+  const limit = param && (aqm["limit"] ?? param.default);
+  return typeof limit === "number" ? limit : Infinity;
 }
 
 /** Returns the experiment with a key of a table set, or taken out if the value is undefined. Names of the way are keys and places in lists. */

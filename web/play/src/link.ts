@@ -1,6 +1,6 @@
-// A link is an experiment: its file, compressed, in the fragment of the address, and the moment that it opens at.
+// Links: the fragment of the address contains the experiment's file, compressed, and the moment that the page shows.
 
-import type { Setting } from "./experiment";
+import type { Experiment, Setting } from "./experiment";
 
 export interface Link {
   toml: string;
@@ -44,30 +44,34 @@ export async function formatLink({ toml, time, other, settings }: Link): Promise
 
 /** Returns the link of a fragment, or null if it holds no experiment. Raises an error if it is damaged. */
 export async function readLink(fragment: string): Promise<Link | null> {
-  const parts = new URLSearchParams(fragment.replace(/^#/, ""));
-  const [packed, other, set, time] = [parts.get("e"), parts.get("b"), parts.get("s"), Number(parts.get("t"))];
+  const parts = splitFragment(fragment);
+  const [packed, other, set] = [parts.get("e"), parts.get("b"), parts.get("s")];
   if (packed === null) return null;
   return {
     toml: await unpackText(packed),
     other: other === null ? null : await unpackText(other),
     settings: set === null ? [] : (JSON.parse(await unpackText(set)) as Setting[][]),
-    time: time > 0 ? time : null,
+    time: readTime(parts),
   };
 }
 
-/** The moment of a fragment, ms. */
-export function readMoment(fragment: string): number | null {
-  const time = Number(new URLSearchParams(fragment.replace(/^#/, "")).get("t"));
-  return time > 0 ? time : null;
-}
-
-/** Returns the run that a page of dumbbell's site links to (`make_fragment` of python/dumbbell/play/play_page.py), or null. */
-export async function readRun(fragment: string): Promise<unknown> {
-  const packed = new URLSearchParams(fragment.replace(/^#/, "")).get("g");
-  return packed === null ? null : JSON.parse(await unpackText(packed));
+/** Returns the run and the moment, ms, that a report or the site links to (`make_fragment` of python/dumbbell/play/play_page.py), or null. Raises an error if the run is damaged. */
+export async function readRun(fragment: string): Promise<{ experiment: Experiment; time: number | null } | null> {
+  const parts = splitFragment(fragment);
+  const packed = parts.get("g");
+  return packed === null ? null : { experiment: JSON.parse(await unpackText(packed)) as Experiment, time: readTime(parts) };
 }
 
 /** Returns the key of the lesson that a fragment begins with, or null. */
 export function readLesson(fragment: string): string | null {
-  return new URLSearchParams(fragment.replace(/^#/, "")).get("lesson");
+  return splitFragment(fragment).get("lesson");
+}
+
+function splitFragment(fragment: string): URLSearchParams {
+  return new URLSearchParams(fragment.replace(/^#/, ""));
+}
+
+function readTime(parts: URLSearchParams): number | null {
+  const time = Number(parts.get("t"));
+  return time > 0 ? time : null;
 }

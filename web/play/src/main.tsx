@@ -1,31 +1,22 @@
-// Starts the page: the engine's module and the worker's program lie in the page itself.
+// The program of the page: the worker that start.ts began has the engine.
 
 import { render } from "preact";
 import type { Experiment, Setting } from "./experiment";
-import { dropDefaults } from "./experiment";
+import { dropDefaults, MS } from "./experiment";
 import { LESSONS } from "./lessons";
-import { readLesson, readLink, readMoment, readRun } from "./link";
+import { readLesson, readLink, readRun } from "./link";
 import { PRESETS } from "./presets";
 import { Session } from "./session";
 import type { Registry } from "./registry";
-import { readToml } from "./toml";
+import { ValueError } from "./quantities";
+import { readToml, TextError } from "./toml";
 import { App } from "./view/app";
 import type { NativeRun } from "./view/panels";
 import { installTips } from "./view/tip";
 
-/** How much of a run is shown at first, ms: there is something to see at once. */
-const FIRST_MOMENT_MS = 3000;
-const STILL_MOMENT_MS = 12_000;
-
-function readElement(id: string): string {
-  return document.getElementById(id)?.textContent ?? "";
-}
-
-async function loadModule(): Promise<WebAssembly.Module> {
-  const packed = Uint8Array.from(atob(readElement("module").trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
-}
+/** The moment that is shown at first: this share of the run, and so long at most, ms. The run is at rest there: nothing moves while somebody reads. */
+const FIRST_SHARE = 0.4;
+const LATEST_FIRST_MS = 12_000;
 
 /** What `dumbbell play FILE` puts into the page. */
 interface Given {
@@ -34,7 +25,7 @@ interface Given {
 }
 
 function readGiven(): Given | null {
-  const text = readElement("given").trim();
+  const text = document.getElementById("given")!.textContent.trim();
   return text ? (JSON.parse(text) as Given) : null;
 }
 
@@ -47,7 +38,7 @@ interface Beginning {
 /** The experiment of the link, of the file, or the first one of the page. */
 async function chooseBeginning(given: Given | null, registry: Registry): Promise<Beginning> {
   const run = await readRun(location.hash);
-  if (run) return { experiment: dropDefaults(run as Experiment, registry), other: null, time: readMoment(location.hash) };
+  if (run) return { experiment: dropDefaults(run.experiment, registry), other: null, time: run.time };
   const link = await readLink(location.hash);
   if (link) {
     const read = (toml: string, settings: Setting[] = []): Experiment => ({ ...readToml(toml, registry), ...(settings.length ? { settings } : {}) });
@@ -57,30 +48,35 @@ async function chooseBeginning(given: Given | null, registry: Registry): Promise
   return { experiment: given?.experiment ?? PRESETS[0]!, other: null, time: null };
 }
 
-async function start(): Promise<void> {
-  const address = URL.createObjectURL(new Blob([readElement("worker")], { type: "text/javascript" }));
+function start(): void {
   const given = readGiven();
-  const session = new Session(await loadModule(), () => new Worker(address));
+  const session = new Session(() => new Worker(started.address));
   const native: NativeRun | null = given?.digest ? { digest: given.digest, experiment: JSON.stringify(given.experiment) } : null;
   const root = document.getElementById("page")!;
-  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  session.open(async (registry) => {
-    let beginning: Beginning;
-    let fault: string | null = null;
-    try {
-      beginning = await chooseBeginning(given, registry);
-    } catch (error) {
-      fault = `This link holds no experiment that can be shown: ${(error as Error).message}`;
-      beginning = { experiment: PRESETS[0]!, other: null, time: null };
+  const stopListening = session.subscribe(() => {
+    const refusal = session.sides.a?.refusal;
+    if (refusal) root.textContent = `The playground does not start: ${refusal.message}`;
+  });
+  session.open(started, async (registry) => {
+    const key = readLesson(location.hash);
+    const firstLesson = LESSONS.findIndex((one) => one.key === key);
+    // a lesson begins with its own run
+    if (firstLesson < 0) {
+      let beginning: Beginning = { experiment: PRESETS[0]!, other: null, time: null };
+      if (key !== null) session.notice = `There is no lesson "${key}"; the lessons are ${LESSONS.map((one) => one.key).join(", ")}.`;
+      try {
+        beginning = await chooseBeginning(given, registry);
+      } catch (error) {
+        const isKnown = error instanceof ValueError || error instanceof TextError;
+        session.notice = `This link contains no experiment that can be shown: ${isKnown ? error.message : "it is damaged, or a part of it is missing."}`;
+      }
+      const { experiment, other, time } = beginning;
+      session.begin(experiment, other, time ?? Math.min(LATEST_FIRST_MS, (FIRST_SHARE * experiment.duration) / MS));
     }
-    const { experiment, other, time } = beginning;
-    session.begin(experiment, other, time ?? (isStill ? STILL_MOMENT_MS : FIRST_MOMENT_MS));
-    if (fault) session.notice = fault;
-    if (time === null && !isStill && !fault) session.play();
     root.replaceChildren();
-    const firstLesson = LESSONS.findIndex((one) => one.key === readLesson(location.hash));
-    render(<App session={session} native={native} firstLesson={firstLesson} />, root);
-    document.documentElement.dataset["ready"] = "yes";
+    stopListening();
+    const isNew = !given && !location.hash;
+    render(<App session={session} native={native} firstLesson={firstLesson} isNew={isNew} />, root);
     const stop = session.onFrame(() => {
       if (!session.all.every((one) => one.isShown)) return;
       performance.mark("first picture");
@@ -93,7 +89,4 @@ async function start(): Promise<void> {
 }
 
 installTips();
-void start().catch((error: unknown) => {
-  console.error(error);
-  document.getElementById("page")!.textContent = `The playground does not start: ${String(error)}`;
-});
+start();

@@ -1,4 +1,4 @@
-// Messages between the page and the workers that simulate.
+// Messages between the page and the workers that simulate. A worker answers each request, except for a load, with a frame, measurements or a refusal.
 
 import type { Experiment } from "./experiment";
 import type { Changes, Sample, StateChange, Story } from "./observer";
@@ -7,9 +7,11 @@ import type { Outcome } from "./simulation";
 import type { Registry } from "./registry";
 
 export type Request =
-  | { kind: "load"; module: WebAssembly.Module }
+  /** The module, or its bytes compressed by gzip, in Base64. */
+  | { kind: "load"; module: WebAssembly.Module | string }
   /** Runs an experiment and shows it from `until`, ms, on. */
   | { kind: "start"; run: number; experiment: Experiment; until: number }
+  /** A frame may be of an earlier moment: the page then asks for the rest. */
   | { kind: "advance"; until: number }
   | { kind: "seek"; until: number }
   | { kind: "packet" }
@@ -21,14 +23,11 @@ export interface Frame {
   run: number;
   /** The moment that is shown, ms. */
   now: number;
-  isOver: boolean;
   samples: Sample[];
   stories: Changes<Story>;
   states: Changes<StateChange>;
   histogram: Float64Array;
   packets: Float64Array;
-  marks: [number, number][];
-  drops: [number, number][];
   /** How long the worker computed, ms. */
   cost: number;
   /** Bytes of the engine's memory, and snapshots in it. */
@@ -37,10 +36,12 @@ export interface Frame {
 }
 
 export type Reply =
-  | { kind: "loaded"; version: string; registry: Registry }
-  /** `changeable` has the keys of the queues' parameters that may change while the run goes on. */
-  | { kind: "started"; run: number; interval: number; changeable: string[] }
+  | { kind: "loaded"; version: string; registry: Registry; module: WebAssembly.Module }
+  | { kind: "started"; run: number; interval: number }
+  /** Keys of the queues' parameters that may change while the run goes on. */
+  | { kind: "changeable"; run: number; keys: string[] }
   | { kind: "seed"; run: number; seedRun: SeedRun }
   | Frame
-  | { kind: "measured"; run: number; outcome: Outcome }
+  /** Without an outcome, the run that is measured is not over. */
+  | { kind: "measured"; run: number; outcome: Outcome | null }
   | { kind: "refused"; run: number; key: string | null; message: string; allowed: string | null };

@@ -102,13 +102,11 @@ const BURST_MS = 500;
 /** Sentences and changes of states that are kept: the oldest of more are forgotten. */
 const MOST_STORIES = 2000;
 const MOST_STATES = 20_000;
-/** Rates are means over so long, ms. */
-const RATE_WINDOW_MS = 200;
-/** States that the page adds: a control without states of its own is in one of these, unless the congestion machine is busy. */
 /** States of BBR's cycle that come each few round trips: ribbons show them, sentences would be too many. */
 const ROUTINE = ["probe_bw", "probe_up", "probe_down", "probe_cruise", "probe_refill"];
 /** A queue that was not empty for so long stands. */
 const STANDING_MS = 2000;
+/** States that the page adds: a control without states of its own is in one of these, unless the congestion machine is busy. */
 const SLOW_START = "slow start";
 const AVOIDANCE = "avoidance";
 /** What the code of a packet is divided by to get the length of its frame, bytes. */
@@ -154,11 +152,6 @@ export class Chronicle<T> {
     return { from, forgotten: this.forgotten, entries: this.kept.slice(from - this.forgotten) };
   }
 
-  /** All entries count as new. */
-  forgetReports(): void {
-    this.#changedFrom = 0;
-  }
-
   copy(copyEntry: (entry: T) => T): Chronicle<T> {
     const copied = new Chronicle(this.most, this.kept.map(copyEntry));
     copied.forgotten = this.forgotten;
@@ -194,8 +187,6 @@ export class Observer {
   states = new Chronicle<StateChange>(MOST_STATES);
   /** Packets that left the queue, by time in queue (`binOf`). */
   readonly histogram = new Float64Array(BINS);
-  marksByFlow = new Map<number, number>();
-  dropsByFlow = new Map<number, number>();
   departures = 0;
   #packets = new Map<string, SeenPacket>();
   #acks: { flow: number; time: number; hop: number }[] = [];
@@ -228,8 +219,6 @@ export class Observer {
     copied.stories = this.stories.copy((one) => ({ ...one }));
     copied.states = this.states.copy((one) => one);
     copied.histogram.set(this.histogram);
-    copied.marksByFlow = new Map(this.marksByFlow);
-    copied.dropsByFlow = new Map(this.dropsByFlow);
     copied.departures = this.departures;
     for (const [key, packet] of this.#packets) copied.#packets.set(key, { ...packet });
     copied.#acks = [...this.#acks];
@@ -253,7 +242,7 @@ export class Observer {
     return this.stories.push(story);
   }
 
-  /** The sentence with this number, unless it is forgotten. */
+  /** Replaces the words of the sentence with this number, unless it is forgotten. */
   #reword(number: number, words: string): void {
     const story = this.stories.kept[number - this.stories.forgotten];
     if (!story) return;
@@ -300,7 +289,6 @@ export class Observer {
         case "mark": {
           const packet = this.#packets.get(`${hop} ${flow} ${number} ${queued}`);
           if (packet) packet.flags |= MARKED;
-          this.#add(this.marksByFlow, flow);
           this.#tellBurst("mark", time, flow, `${names.marks[Math.floor(code / 8)]!.toUpperCase()}-marked${placeOf(hop)}`);
           break;
         }
@@ -310,7 +298,6 @@ export class Observer {
           const packet = known ?? { flow, hop, flags: 0, queued: time, dequeued: Infinity, departed: Infinity, dropped: time };
           packet.dropped = time;
           if (!known) this.#packets.set(`drop ${hop} ${flow} ${number} ${time}`, packet);
-          this.#add(this.dropsByFlow, flow);
           this.#tellBurst("drop", time, flow, `dropped${placeOf(hop)} ${DROP_WORDS[reason] ?? reason}`);
           break;
         }
@@ -333,10 +320,6 @@ export class Observer {
         }
       }
     }
-  }
-
-  #add(counts: Map<number, number>, flow: number): void {
-    counts.set(flow, (counts.get(flow) ?? 0) + 1);
   }
 
   #enterState(time: number, flow: number, state: string): void {
@@ -491,6 +474,11 @@ export class Observer {
     return Float64Array.from(rows);
   }
 
+  /** How many packets are known: those on the path, and those that left it or were dropped a moment ago. */
+  get packetCount(): number {
+    return this.#packets.size;
+  }
+
   /** Forgets the packets that have left the link or were dropped before a time, ms: nobody looks at them. */
   forgetPackets(time: number): void {
     for (const [key, one] of this.#packets) if (one.departed <= time || one.dropped <= time) this.#packets.delete(key);
@@ -553,7 +541,7 @@ export function formatSeconds(ms: number): string {
 }
 
 /** Mean rates over the window before a sample, Mbit/s, of each flow, and of all other senders together. */
-export function computeRatesAt(samples: Sample[], index: number, interval: number, windowMs = RATE_WINDOW_MS): number[] {
+export function computeRatesAt(samples: Sample[], index: number, interval: number, windowMs: number): number[] {
   const width = Math.max(1, Math.round(windowMs / interval));
   const before = samples[index - width]?.carried;
   return samples[index]!.carried.map((bytes, list) => ((bytes - (before?.[list] ?? 0)) * 8) / 1e3 / (Math.min(width, index + 1) * interval));

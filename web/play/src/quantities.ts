@@ -56,6 +56,7 @@ function scaleDecimal(text: string, factor: number): number | null {
 
 /** Returns a quantity in the largest unit in which it has few digits: 20000000 ns are "20ms". */
 export function formatQuantity(kind: QuantityKind, value: number): string {
+  if (kind === "time" && value === 0) return "0s";
   const units = Object.entries(UNITS[kind]).filter(([unit]) => unit !== "min" && unit !== "h");
   for (const [unit, size] of units.sort((a, b) => b[1] - a[1])) {
     const digits = unit.endsWith("iB") ? 0 : kind === "size" ? 1 : 3;

@@ -35,7 +35,3 @@ export type AlgorithmKind = "aqm" | "cc" | "stage" | "link" | "app";
 export function findAlgorithm(registry: Registry, kind: AlgorithmKind, name: string): Algorithm | undefined {
   return registry[kind].find((one) => one.name === name);
 }
-
-export function findParam(registry: Registry, section: string, name: string): Param | undefined {
-  return registry.sections[section]?.find((one) => one.name === name);
-}

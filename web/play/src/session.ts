@@ -27,13 +27,11 @@ export interface RunData {
   states: { forgotten: number; kept: StateChange[] };
   histogram: Float64Array;
   packets: Float64Array;
-  marks: Map<number, number>;
-  drops: Map<number, number>;
 }
 
 const NO_DATA: RunData = {
-  ...{ interval: 1, samples: [], stories: { forgotten: 0, kept: [] }, states: { forgotten: 0, kept: [] }, histogram: new Float64Array(1), packets: new Float64Array(0) },
-  ...{ marks: new Map(), drops: new Map() },
+  ...{ interval: 1, samples: [], stories: { forgotten: 0, kept: [] }, states: { forgotten: 0, kept: [] } },
+  ...{ histogram: new Float64Array(1), packets: new Float64Array(0) },
 };
 const NOTHING: Experiment = { title: "", duration: 1e9, seed: 1, bottleneck: { rate: 1e7, aqm: { name: "pfifo" } }, flows: [] };
 /** Speeds, seconds of the run for each second of the clock. */
@@ -45,8 +43,10 @@ const PAINT_MS = 5;
 /** The clock does not jump when the page was hidden, ms. */
 const LONGEST_FRAME_MS = 100;
 
-/** How long the reader pauses before whole runs are measured. */
+/** How long the reader pauses before whole runs are measured, ms. */
 const MEASURE_AFTER_MS = 250;
+/** A moment that takes longer than this to compute, ms, is announced. */
+const ANNOUNCE_AFTER_MS = 150;
 
 export class Side {
   data: RunData = NO_DATA;
@@ -54,6 +54,7 @@ export class Side {
   outcome: Outcome | null = null;
   now = 0;
   isBusy = false;
+  isMeasuring = false;
   /** The first frame of the present run has been shown. */
   isShown = false;
   cost = 0;
@@ -69,13 +70,15 @@ export class Side {
   #run = 0;
   #interval = 1;
   #next: Request | null = null;
+  /** The moment that was asked for last, ms. */
+  #until = 0;
 
   constructor(
     public experiment: Experiment,
     readonly worker: Worker,
     readonly session: Session,
   ) {
-    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#take(data);
+    worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
     worker.onerror = (event) => {
       this.refusal = { key: null, message: event.message, allowed: null };
       session.changed();
@@ -84,6 +87,8 @@ export class Side {
 
   /** Sends a request, or keeps it until the last one is answered. Only the newest is kept; a start is kept with the newest moment. */
   ask(request: Request): void {
+    // nothing is to be seen of a run that was refused
+    if (this.refusal && request.kind !== "start" && request.kind !== "load") return;
     if (this.isBusy) {
       const next = this.#next;
       // each frame asks for measurements again
@@ -93,36 +98,44 @@ export class Side {
       return;
     }
     this.isBusy = request.kind !== "load";
+    this.isMeasuring = request.kind === "measure";
+    if ("until" in request) this.#until = Math.min(request.until, this.experiment.duration / MS);
+    else this.#until = 0;
     this.worker.postMessage(request);
   }
 
   restart(until: number): void {
     this.#run += 1;
+    this.refusal = null;
     this.isShown = false;
     this.now = until;
     this.tops = {};
     this.ask({ kind: "start", run: this.#run, experiment: this.experiment, until });
   }
 
-  #answered(): void {
+  /** Sends the request that was kept, or else one that goes on with the last one, which is done by a piece only. */
+  #answered(rest: Request | null = null): void {
     this.isBusy = false;
-    const next = this.#next;
+    const next = this.#next ?? rest;
     this.#next = null;
     if (next) this.ask(next);
   }
 
-  #take(message: Reply): void {
+  take(message: Reply): void {
     switch (message.kind) {
       case "loaded":
-        this.session.loaded(message.registry, message.version);
+        this.session.loaded(message);
         return;
       case "started":
         if (message.run !== this.#run) return;
-        this.refusal = null;
         this.outcome = null;
         this.seedRuns = [];
-        this.changeable = message.changeable;
         this.#interval = message.interval;
+        return;
+      case "changeable":
+        if (message.run !== this.#run) return;
+        this.changeable = message.keys;
+        if (!this.session.isPlaying) this.session.changed();
         return;
       case "seed":
         if (message.run !== this.#run) return;
@@ -132,16 +145,16 @@ export class Side {
       case "refused":
         if (message.run === this.#run) this.refusal = message;
         this.#answered();
-        this.session.changed();
+        this.session.pause();
         return;
       case "measured":
         if (message.run === this.#run) this.outcome = message.outcome;
-        this.#answered();
-        this.session.changed();
+        this.#answered(message.outcome || this.session.isPlaying ? null : { kind: "measure" });
+        if (message.outcome) this.session.changed();
         return;
       case "frame":
         if (message.run === this.#run) this.#show(message);
-        this.#answered();
+        this.#answered(this.now < this.#until ? { kind: "advance", until: this.#until } : null);
         if (message.run === this.#run) this.session.framed();
         return;
     }
@@ -154,7 +167,7 @@ export class Side {
     this.data = {
       ...{ interval: data.interval, samples: data.samples },
       ...{ stories: applyChanges(data.stories, frame.stories), states: applyChanges(data.states, frame.states) },
-      ...{ histogram: frame.histogram, packets: frame.packets, marks: new Map(frame.marks), drops: new Map(frame.drops) },
+      ...{ histogram: frame.histogram, packets: frame.packets },
     };
     this.now = frame.now;
     this.cost = frame.cost;
@@ -174,6 +187,8 @@ export class Session {
   notice = "";
   /** A question is open whose answer the measurements would give away. */
   isAsking = false;
+  /** The moment that the reader asked for has been computed for a while, and is not there yet. */
+  isComputing = false;
   version = "";
   sides: Partial<Record<SideName, Side>> = {};
   active: SideName = "a";
@@ -181,27 +196,31 @@ export class Session {
   speed = 1;
   /** Milliseconds of the run that charts show, up to the moment; 0 for the whole run. */
   span = 0;
-  #module: WebAssembly.Module;
+  #module: WebAssembly.Module | null = null;
   #makeWorker: () => Worker;
   #listeners = new Set<() => void>();
   #painters = new Set<() => void>();
   #turns = new Set<() => void>();
   /** A moment has come that is not painted yet. */
   #isNew = false;
+  /** Charts that wait for their turn are painted in the next frame. */
+  #isTurnDue = false;
   #clock = 0;
   #stride = 5;
   #begin: ((registry: Registry) => void) | null = null;
   #waiting: ReturnType<typeof setTimeout> | undefined;
+  #announcing: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(module: WebAssembly.Module, makeWorker: () => Worker) {
-    this.#module = module;
+  constructor(makeWorker: () => Worker) {
     this.#makeWorker = makeWorker;
   }
 
-  /** Loads the engine, then calls `begin` with its registry. */
-  open(begin: (registry: Registry) => void): void {
+  /** Takes over a worker that loads the engine, with its replies so far, then calls `begin` with the engine's registry. */
+  open({ worker, replies }: { worker: Worker; replies: MessageEvent<Reply>[] }, begin: (registry: Registry) => void): void {
     this.#begin = begin;
-    this.#addSide("a", NOTHING);
+    const side = new Side(NOTHING, worker, this);
+    this.sides.a = side;
+    for (const { data } of replies) side.take(data);
   }
 
   /** Shows an experiment from a moment on, ms, next to another one if there is one. */
@@ -211,19 +230,21 @@ export class Session {
     side.data = NO_DATA;
     side.outcome = null;
     side.restart(Math.min(until, experiment.duration / MS));
+    this.#announceSoon();
     if (other) this.compare(other, until);
   }
 
   #addSide(name: SideName, experiment: Experiment): Side {
     const side = new Side(experiment, this.#makeWorker(), this);
     this.sides[name] = side;
-    side.ask({ kind: "load", module: this.#module });
+    side.ask({ kind: "load", module: this.#module! });
     return side;
   }
 
-  loaded(registry: Registry, version: string): void {
+  loaded({ registry, version, module }: Extract<Reply, { kind: "loaded" }>): void {
     this.registry ??= registry;
     this.version = version;
+    this.#module = module;
     this.#begin?.(registry);
     this.#begin = null;
     this.changed();
@@ -256,6 +277,7 @@ export class Session {
     const end = experiment.duration / MS;
     // a run that was watched to its end is shown to its end
     side.restart(Math.min(this.now, end));
+    this.#announceSoon();
     this.changed();
   }
 
@@ -316,6 +338,22 @@ export class Session {
   seek(time: number): void {
     const until = Math.max(0, Math.min(time, this.duration));
     for (const side of this.all) side.ask({ kind: "seek", until });
+    this.#announceSoon();
+  }
+
+  /** Lets the page say that it computes, unless the moment comes soon. */
+  #announceSoon(): void {
+    clearTimeout(this.#announcing);
+    this.#announcing = setTimeout(() => {
+      if (this.isPlaying || !this.#isWorking) return;
+      this.isComputing = true;
+      this.changed();
+    }, ANNOUNCE_AFTER_MS);
+  }
+
+  /** Whether a moment is on its way. */
+  get #isWorking(): boolean {
+    return this.all.some((one) => one.isBusy && !one.refusal && !one.isMeasuring);
   }
 
   stepPacket(): void {
@@ -344,19 +382,31 @@ export class Session {
   }
 
   changed(): void {
+    if (this.isPlaying || !this.#isWorking) this.isComputing = false;
     for (const listener of this.#listeners) listener();
-    this.#paint(Infinity);
+    this.#paint(performance.now() + PAINT_MS);
   }
 
   /** Paints the new moment, then the charts whose turn it is, until a time of the clock, ms: one at least. */
   #paint(until: number): void {
     this.#isNew = false;
     for (const painter of this.#painters) painter();
+    this.#takeTurns(until);
+  }
+
+  #takeTurns(until: number): void {
     for (const paint of this.#turns) {
       this.#turns.delete(paint);
       paint();
       if (performance.now() >= until) break;
     }
+    // while the run plays, each new moment goes on with the turns
+    if (!this.#turns.size || this.isPlaying || this.#isTurnDue) return;
+    this.#isTurnDue = true;
+    requestAnimationFrame(() => {
+      this.#isTurnDue = false;
+      this.#takeTurns(performance.now() + PAINT_MS);
+    });
   }
 
   /** Calls `paint` once, in one of the next frames. */

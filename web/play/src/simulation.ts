@@ -79,6 +79,8 @@ export interface Engine {
 }
 
 const NS_PER_MS = 1e6;
+/** Progress of a measurement between two looks at the clock, ms of the run. */
+const MEASURE_STEP_MS = 5;
 
 function roundToNs(ms: number): number {
   return Math.round(ms * NS_PER_MS) / NS_PER_MS;
@@ -103,35 +105,51 @@ class RunSnapshot implements Snapshot {
   }
 }
 
-/** A run of an experiment, with its settings. Its time is in whole nanoseconds. */
-export class Simulation {
+/** Makes the settings of an experiment while its run goes on. Its time is in whole nanoseconds. */
+class SteppedRun<Run extends StartedRun> {
   /** How far it has come, ms. */
   now = 0;
   isOver = false;
-  readonly names: () => EventNames;
-  readonly #settings: Setting[];
   /** How many of the settings are made. */
-  #made = 0;
-  #run: WatchedRun;
+  made = 0;
+  readonly #settings: Setting[];
 
-  /** Throws the engine's ConfigError if the experiment cannot be used. */
   constructor(
-    readonly engine: Engine,
-    readonly experiment: Experiment,
+    readonly run: Run,
+    { settings = [] }: Experiment,
   ) {
-    this.#settings = experiment.settings ?? [];
-    this.#run = engine.watch(makeConfig(experiment));
-    this.names = () => this.#run.eventNames();
+    this.#settings = settings;
   }
 
   /** Goes on until a time, ms. */
   advance(until: number): void {
-    for (let next = this.#settings[this.#made]; next && next.at <= until * NS_PER_MS && !this.isOver; next = this.#settings[this.#made]) {
+    for (let next = this.#settings[this.made]; next && next.at <= until * NS_PER_MS && !this.isOver; next = this.#settings[this.made]) {
       this.#step(next.at / NS_PER_MS);
-      this.#made += 1;
-      if (!this.isOver) this.#run.set(next.key, next.value);
+      this.made += 1;
+      if (!this.isOver) this.run.set(next.key, next.value);
     }
     this.#step(until);
+  }
+
+  #step(until: number): void {
+    const time = roundToNs(until);
+    if (time <= this.now || this.isOver) return;
+    this.isOver = this.run.step(time - this.now);
+    this.now = time;
+  }
+
+  end(): void {
+    this.run.forget();
+  }
+}
+
+/** A run of an experiment that the page shows. */
+export class Simulation extends SteppedRun<WatchedRun> {
+  readonly names = () => this.run.eventNames();
+
+  /** Throws the engine's ConfigError if the experiment cannot be used. */
+  constructor(engine: Engine, experiment: Experiment) {
+    super(engine.watch(makeConfig(experiment)), experiment);
   }
 
   /** Whether it has come to a time, ms: to the nearest nanosecond. */
@@ -139,52 +157,54 @@ export class Simulation {
     return this.now >= roundToNs(time);
   }
 
-  #step(until: number): void {
-    const time = roundToNs(until);
-    if (time <= this.now || this.isOver) return;
-    this.isOver = this.#run.step(time - this.now);
-    this.now = time;
-  }
-
   view(): View {
-    return this.#run.view();
+    return this.run.view();
   }
 
   /** Events since the last call, in rows; `names` has their columns. */
   takeEvents(): Float64Array {
-    return this.#run.events();
+    return this.run.events();
   }
 
   takeSnapshot(): Snapshot {
-    return new RunSnapshot(this.#run.snapshot(), this.now, this.isOver, this.#made);
+    return new RunSnapshot(this.run.snapshot(), this.now, this.isOver, this.made);
   }
 
   restore(snapshot: Snapshot): void {
     const { run, time, isOver, made } = snapshot as RunSnapshot;
-    this.#run.restore(run);
+    this.run.restore(run);
     this.now = time;
     this.isOver = isOver;
-    this.#made = made;
+    this.made = made;
+  }
+}
+
+/** The whole run of an experiment, without events: it is measured a piece at a time. */
+export class Measurement {
+  readonly #run: SteppedRun<StartedRun>;
+
+  constructor(engine: Engine, experiment: Experiment) {
+    this.#run = new SteppedRun(engine.start(makeConfig(experiment), { changeable: Boolean(experiment.settings?.length) }), experiment);
+  }
+
+  /** Goes on for so long, ms of the clock. Returns the measurements once the run is over; it is then forgotten. */
+  work(budget: number): Outcome | null {
+    const end = performance.now() + budget;
+    while (!this.#run.isOver) {
+      if (performance.now() >= end) return null;
+      this.#run.advance(this.#run.now + MEASURE_STEP_MS);
+    }
+    return this.#run.run.finish();
   }
 
   end(): void {
-    this.#run.forget();
+    this.#run.end();
   }
 }
 
 /** Returns the measurements of a whole run. */
 export function measureRun(engine: Engine, experiment: Experiment): Outcome {
-  const config = makeConfig(experiment);
-  if (!experiment.settings?.length) return engine.run(config);
-  const run = engine.start(config, { changeable: true });
-  let now = 0;
-  for (const { at, key, value } of experiment.settings) {
-    if (at > experiment.duration) break;
-    run.step((at - now) / NS_PER_MS);
-    now = at;
-    if (at < experiment.duration) run.set(key, value);
-  }
-  return run.finish();
+  return new Measurement(engine, experiment).work(Infinity)!;
 }
 
 /** The parameters of the queues of an experiment that may change while its run goes on, as keys of settings. */

@@ -4,23 +4,32 @@ import { load } from "../../../crates/dumbbell-wasm/js/dumbbell.js";
 import type { Experiment } from "./experiment";
 import { listFlows, MS } from "./experiment";
 import type { Frame, Reply, Request } from "./messages";
-import { Observer } from "./observer";
+import { formatSeconds, Observer } from "./observer";
 import type { Sample, StoryKind } from "./observer";
 import { formatQuantity } from "./quantities";
 import type { Registry } from "./registry";
 import type { SeedRun } from "./seeds";
 import { SeedRuns } from "./seeds";
 import { formatSetting } from "./settings";
-import { listChangeable, measureRun, Simulation } from "./simulation";
-import type { Engine, Snapshot } from "./simulation";
+import { listChangeable, Measurement, Simulation } from "./simulation";
+import type { Engine, Outcome, Snapshot } from "./simulation";
 import { SnapshotRing } from "./snapshots";
 
 const MOST_SAMPLES = 4000;
 const LEAST_INTERVAL_MS = 1;
-/** Events are taken at least so often, ms of the run. */
+/** Events are taken at least so often, ms of the run, and more often where that takes longer than SLOW_CHUNK_MS of the clock. */
 const CHUNK_MS = 20;
+const SLOW_CHUNK_MS = 20;
+/** The first chunk, ms of the run: nothing is known of how long it takes. */
+const FIRST_CHUNK_MS = 0.1;
+/** The worker answers a request after so long, ms, with what it has: a newer request may follow. */
+const PIECE_MS = 100;
+/** The first answer of a run comes after so long, ms: there is something to see soon. */
+const FIRST_PIECE_MS = 20;
 /** Progress of the search for the next packet that leaves, ms. */
 const PACKET_STEP_MS = 0.02;
+/** The page draws each packet: this is a picture and a memory that a browser can hold. */
+const MOST_PACKETS = 100_000;
 /** Snapshots are forgotten while the engine's memory is larger, bytes. */
 const MOST_MEMORY = 256 * 2 ** 20;
 /** Further seeds run when no request has come for so long, ms, in pieces of so long: a request waits for one piece at most. */
@@ -28,6 +37,7 @@ const IDLE_AFTER_MS = 400;
 const IDLE_PIECE_MS = 5;
 const IDLE_PAUSE_MS = 10;
 
+let module: WebAssembly.Module;
 let engine: Engine;
 let registry: Registry;
 let current: WatchedSetup | null = null;
@@ -67,6 +77,8 @@ class WatchedSetup {
   readonly interval: number;
   readonly #names: string[];
   readonly seeds: SeedRuns;
+  #measurement: Measurement | null = null;
+  #chunk = FIRST_CHUNK_MS;
   now = 0;
 
   constructor(
@@ -89,17 +101,21 @@ class WatchedSetup {
     return this.request.experiment.duration / MS;
   }
 
-  /** Simulates until a moment can be shown, ms. */
-  advance(until: number): void {
-    const end = Math.min(until, this.duration);
-    this.now = Math.max(this.now, end);
+  /** Simulates until a moment can be shown, ms, or an earlier one if the clock comes to `deadline`. */
+  advance(until: number, deadline = performance.now() + PIECE_MS): void {
+    const moment = Math.max(this.now, Math.min(until, this.duration));
     const simulation = this.#simulation;
     // events of so much later are needed to see packets on their way to the queue
-    const findTarget = () => Math.min(this.now + this.#observer.lookahead, this.duration);
+    const findTarget = () => Math.min(moment + this.#observer.lookahead, this.duration);
     let target = findTarget();
+    let clock = performance.now();
     while (!simulation.hasReached(target) && !simulation.isOver) {
+      if (clock >= deadline) {
+        this.now = Math.max(this.now, Math.min(moment, simulation.now - this.#observer.lookahead));
+        return;
+      }
       const next = (Math.floor(simulation.now / this.interval + 1e-9) + 1) * this.interval;
-      const step = Math.min(next, simulation.now + CHUNK_MS, target);
+      const step = Math.min(next, simulation.now + this.#chunk, target);
       const before = simulation.now;
       simulation.advance(step);
       for (const one of this.#announcements) if (one.time > before && one.time <= simulation.now) this.#observer.tell(one);
@@ -107,7 +123,11 @@ class WatchedSetup {
       if (simulation.hasReached(next)) this.#takeSample(next);
       if (this.#ring.isDue(simulation.now)) this.#keep();
       target = findTarget();
+      const began = clock;
+      clock = performance.now();
+      this.#chunk = clock - began > SLOW_CHUNK_MS ? this.#chunk / 2 : Math.min(CHUNK_MS, this.#chunk * 2);
     }
+    this.now = moment;
   }
 
   #keep(): void {
@@ -118,6 +138,16 @@ class WatchedSetup {
   #takeEvents(): void {
     const rows = this.#simulation.takeEvents();
     if (rows.length) this.#observer.take(rows, this.#simulation.names());
+    if (this.#observer.packetCount > MOST_PACKETS) this.#checkPackets();
+  }
+
+  /** Refuses a run with too many packets on the path at once. */
+  #checkPackets(): void {
+    const observer = this.#observer;
+    // those that are gone are forgotten when the others are listed
+    observer.listPackets(this.#simulation.now - observer.lookahead);
+    const { packetCount } = observer;
+    if (packetCount > MOST_PACKETS) throw new Error(`${packetCount} packets are on the path after ${formatSeconds(this.#simulation.now)}, allowed: ${MOST_PACKETS}. The playground draws each of them; dumbbell run has no such limit.`);
   }
 
   #takeSample(time: number): void {
@@ -141,7 +171,8 @@ class WatchedSetup {
   /** Goes on until the next packet leaves the link. */
   advancePacket(): void {
     const before = this.#observer.departures;
-    while (this.#observer.departures === before && this.now < this.duration) this.advance(this.now + PACKET_STEP_MS);
+    const deadline = performance.now() + PIECE_MS;
+    while (this.#observer.departures === before && this.now < this.duration && performance.now() < deadline) this.advance(this.now + PACKET_STEP_MS, deadline);
   }
 
   makeFrame(cost: number): Frame {
@@ -149,14 +180,12 @@ class WatchedSetup {
     const reported = this.#reported;
     this.#reported = this.#samples.length;
     return {
-      ...{ kind: "frame", run: this.run, now: this.now, isOver: this.now >= this.duration, cost },
+      ...{ kind: "frame", run: this.run, now: this.now, cost },
       samples: this.#samples.slice(reported),
       stories: observer.stories.takeChanges(),
       states: observer.states.takeChanges(),
       histogram: observer.histogram,
       packets: observer.listPackets(this.now),
-      marks: [...observer.marksByFlow],
-      drops: [...observer.dropsByFlow],
       ...{ memory: engine.memory, snapshots: this.#ring.count },
     };
   }
@@ -166,10 +195,15 @@ class WatchedSetup {
     this.#start.forget();
     this.#simulation.end();
     this.seeds.end();
+    this.#measurement?.end();
   }
 
-  measure() {
-    return measureRun(engine, this.request.experiment);
+  /** Measures a piece of the whole run. Returns the measurements at its end. */
+  measure(): Outcome | null {
+    this.#measurement ??= new Measurement(engine, this.request.experiment);
+    const outcome = this.#measurement.work(PIECE_MS);
+    if (outcome) this.#measurement = null;
+    return outcome;
   }
 }
 
@@ -182,49 +216,74 @@ function refuse(run: number, error: unknown): void {
   reply({ kind: "refused", run, message, key, allowed });
 }
 
-function showFrame(work: (setup: WatchedSetup) => void): void {
-  if (!current) return;
+function showFrame(setup: WatchedSetup, work: () => void): void {
   const began = performance.now();
-  try {
-    work(current);
-    reply(current.makeFrame(performance.now() - began));
-  } catch (error) {
-    refuse(current.run, error);
-  }
+  work();
+  reply(setup.makeFrame(performance.now() - began));
+}
+
+/** Returns the module of its compressed bytes in Base64. */
+function unpackModule(packed: string): Promise<WebAssembly.Module> {
+  const bytes = new Blob([decodeBase64(packed.trim())]);
+  const stream = bytes.stream().pipeThrough(new DecompressionStream("gzip"));
+  return WebAssembly.compileStreaming(new Response(stream, { headers: { "Content-Type": "application/wasm" } }));
+}
+
+function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  const { fromBase64 } = Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> };
+  if (fromBase64) return fromBase64.call(Uint8Array, text);
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
+  return bytes;
+}
+
+async function loadEngine(): Promise<void> {
+  engine = (await load(module)) as unknown as Engine;
 }
 
 async function answer(data: Request): Promise<void> {
+  if (data.kind === "load") {
+    module = typeof data.module === "string" ? await unpackModule(data.module) : data.module;
+    await loadEngine();
+    registry = engine.registry;
+    reply({ kind: "loaded", version: engine.version, registry, module });
+    return;
+  }
+  if (data.kind === "start") {
+    current?.end();
+    current = null;
+    current = new WatchedSetup(data.run, data);
+    reply({ kind: "started", run: data.run, interval: current.interval });
+  }
+  const setup = current;
+  if (!setup) throw new Error("no run has begun");
   switch (data.kind) {
-    case "load":
-      engine = (await load(data.module)) as unknown as Engine;
-      registry = engine.registry;
-      reply({ kind: "loaded", version: engine.version, registry });
-      break;
     case "start":
-      try {
-        const next = new WatchedSetup(data.run, data);
-        current?.end();
-        current = next;
-        reply({ kind: "started", run: data.run, interval: next.interval, changeable: listChangeable(engine, registry, data.experiment) });
-      } catch (error) {
-        refuse(data.run, error);
-        break;
-      }
-      showFrame((setup) => setup.advance(data.until));
+      showFrame(setup, () => setup.advance(data.until, performance.now() + FIRST_PIECE_MS));
+      reply({ kind: "changeable", run: setup.run, keys: listChangeable(engine, registry, data.experiment) });
       break;
     case "advance":
-      showFrame((setup) => setup.advance(data.until));
+      showFrame(setup, () => setup.advance(data.until));
       break;
     case "seek":
-      showFrame((setup) => setup.seek(data.until));
+      showFrame(setup, () => setup.seek(data.until));
       break;
     case "packet":
-      showFrame((setup) => setup.advancePacket());
+      showFrame(setup, () => setup.advancePacket());
       break;
     case "measure":
-      if (current) reply({ kind: "measured", run: current.run, outcome: current.measure() });
+      reply({ kind: "measured", run: setup.run, outcome: setup.measure() });
       break;
   }
+}
+
+/** Refuses a request. After an error other than one of the experiment, the engine is loaded again: its memory does not shrink, and a bug leaves it unusable. */
+async function giveUp(data: Request, error: unknown): Promise<void> {
+  refuse(data.kind === "start" ? data.run : (current?.run ?? 0), error);
+  current = null;
+  if (data.kind === "load" || (error as Error).name === "ConfigError") return;
+  await loadEngine();
 }
 
 /** Runs of further seeds, a piece at a time. */
@@ -255,7 +314,7 @@ onmessage = ({ data }: MessageEvent<Request>) => {
   }
   last = last
     .then(() => answer(data))
-    .catch((error: unknown) => refuse(current?.run ?? 0, error))
+    .catch((error: unknown) => giveUp(data, error))
     .then(() => {
       idle ??= setTimeout(workIdly, IDLE_AFTER_MS);
     });

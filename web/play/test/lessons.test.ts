@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listFlows, makeConfig, MS } from "../src/experiment";
+import { chooseMeanTime, listFlows, makeConfig, MS } from "../src/experiment";
 import type { Experiment } from "../src/experiment";
 import { GLOSSARY } from "../src/glossary";
 import type { Question, WholeRun } from "../src/lessons";
@@ -64,7 +64,7 @@ function look(question: Question): Sight {
   const run = runWhole(question.experiment);
   const time = question.look.find(run);
   const sample = findSampleAt(run, time);
-  const rates = computeRatesAt(run.samples, run.samples.indexOf(sample), findInterval(question.experiment));
+  const rates = computeRatesAt(run.samples, run.samples.indexOf(sample), findInterval(question.experiment), chooseMeanTime(question.experiment));
   return { question, run, time, sample, rate: rates.reduce((sum, one) => sum + one, 0) };
 }
 

@@ -29,7 +29,7 @@ test("rates on the link add up to what it carried, and never exceed its rate", (
   const [fifo] = PRESETS;
   const { samples, view } = observe(fifo!, 6000);
   assert.equal(samples.at(-1)!.carried.reduce((sum, one) => sum + one, 0), view.bytes);
-  const rates = samples.map((_, index) => computeRatesAt(samples, index, 10));
+  const rates = samples.map((_, index) => computeRatesAt(samples, index, 10, 200));
   for (let at = 20; at < samples.length; at++) {
     const sum = rates[at]!.reduce((total, one) => total + one, 0);
     assert.ok(sum < 20 * 1.01, `${sum} at ${at}`);
@@ -40,9 +40,7 @@ test("rates on the link add up to what it carried, and never exceed its rate", (
 test("marks, drops and the time in queue are those that the engine counts", () => {
   const l4s = PRESETS.find((one) => one.title.startsWith("L4S"))!;
   const { observer, samples, view } = observe(l4s, 5000);
-  const sum = (counts: Map<number, number>) => [...counts.values()].reduce((total, one) => total + one, 0);
   assert.ok(view.ce_marks > 100);
-  assert.equal(sum(observer.marksByFlow), view.ce_marks);
   assert.equal(samples.reduce((total, one) => total + one.marks, 0), view.ce_marks);
   const { tables, summary } = engine.run({ ...makeConfig(l4s), duration: 5 * SECOND });
   const [p50, p99] = [0.5, 0.99].map((share) => computeQuantile(observer.histogram, share));

@@ -23,6 +23,7 @@ export const cubic: Lesson = {
       measure: readSummary("utilisation"),
       unit: "of the link",
       choices: [choice("60 to 75 %", 0.6, 0.75), choice("80 to 90 %", 0.8, 0.9), choice("above 95 %", 0.95, 1.001)],
+      charts: ["cwnd", "rates"],
       reason: (run) => {
         const { before, after } = findReduction(run);
         return `Reno halves a window of ${before} segments to ${after}, and the link has room for 413. At one segment each 100 ms it takes ${((413 - after) / 10).toFixed(0)} s until the link is full again.`;
@@ -35,6 +36,7 @@ export const cubic: Lesson = {
       measure: readSummary("utilisation"),
       unit: "of the link",
       choices: [choice("about 86 %, as Reno", 0.84, 0.88), choice("about 91 %", 0.89, 0.93), choice("above 95 %", 0.95, 1.001)],
+      charts: ["cwnd", "rates"],
       reason: (run) => `A reduction leaves ${findReduction(run).after} of ${findReduction(run).before} segments: less is missing, and the first seconds of CUBIC's curve are its steepest.`,
       look: { find: (run) => findReduction(run).time + CURVE_AFTER, words: "The window rose fast, and bends near the old maximum: the concave part of the cubic function." },
     },
@@ -44,7 +46,8 @@ export const cubic: Lesson = {
       measure: readFlow("loss_reductions", 0),
       unit: "reductions",
       choices: [choice("1 to 3 times", 0, 4), choice("6 to 12 times", 6, 13), choice("more than 20 times", 20, 1000)],
-      reason: () => "CUBIC is back at the old window W after K seconds, with K³ = 0.3 W/0.4. For 515 segments K is 7.3 s, and a minute has eight times 7.3 s. Some teeth are shorter and some are longer, because after a lower top the next one is aimed lower. The RTT is not in the formula.",
+      charts: ["cwnd"],
+      reason: () => "CUBIC is back at the old window W after K seconds, with K³ = 0.3 W/0.4: a reduction takes 0.3 of the window, and 0.4 is CUBIC's constant. For 515 segments K is 7.3 s, and a minute has eight times 7.3 s. Some teeth are shorter and some are longer, because after a lower top the next one is aimed lower. The RTT is not in the formula.",
       look: { find: () => 45_000, words: "Count the teeth of the window: in the mean, their distance is about K." },
     },
   ],

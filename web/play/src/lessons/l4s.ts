@@ -16,7 +16,7 @@ export const l4s: Lesson = {
   title: "L4S and coupling",
   minutes: 9,
   intro:
-    "A queue may mark packets instead of dropping them (ECN): the receiver reports the marks with its ACKs, and the sender reduces its window, which is how many packets may be on their way without an ACK. A classic control such as CUBIC takes one mark as one loss and reduces its window by a lot, so marks must be rare and the queue long. Prague reduces its window in proportion to the share of marked packets, so marks can be frequent and early. DualPI2 gives its packets (ECT(1)) a queue of their own, marks them from 1 ms on, and couples both queues: it marks L4S packets with twice the square root of the probability with which it drops or marks classic ones. The link has 40 Mbit/s, and the base RTT is 20 ms.",
+    "A queue may mark packets instead of dropping them (ECN): the receiver reports the marks with its ACKs, and the sender reduces its window, which is how many packets may be on their way without an ACK. A classic control such as CUBIC takes one mark as one loss and reduces its window by a lot, so marks must be rare and the queue long. Prague reduces its window in proportion to the share of marked packets, so marks can be frequent and early. Senders like it are called L4S, and their packets carry the code ECT(1). DualPI2 gives these a queue of their own, marks them from 1 ms on, and couples both queues: if it drops or marks classic packets with a probability, it marks L4S packets with twice the square root of it. The link has 40 Mbit/s, and the base RTT is 20 ms.",
   questions: [
     {
       text: "Prague is alone over DualPI2. How long do its packets wait in the mean?",
@@ -24,6 +24,7 @@ export const l4s: Lesson = {
       measure: readSummary("sojourn_mean_ms"),
       unit: "ms",
       choices: [choice("less than 1 ms", 0, 1), choice("about 5 ms", 4, 7), choice("about 15 ms", 12, 20)],
+      charts: ["sojourn", "cwnd"],
       reason: () => "The step at 1 ms marks as soon as a short queue forms, and Prague answers each round trip a little. The link is full all the same.",
       look: { find: () => 10_000, words: "Marked packets have a bright core: there are many, and the window hardly moves." },
     },
@@ -33,6 +34,7 @@ export const l4s: Lesson = {
       measure: readFlow("share", 1),
       unit: "of the goodput",
       choices: [choice("less than 30 %", 0, 0.3), choice("50 to 75 %", 0.5, 0.75), choice("more than 90 %", 0.9, 1.001)],
+      charts: ["rates", "rtt"],
       reason: (run) =>
         `The coupling keeps the windows alike: ${WINDOWS.map((read) => read(run).toFixed(0)).join(" segments for CUBIC and ")} for Prague in the mean. Prague's round trip takes ${ROUND_TRIPS[1]!(run).toFixed(0)} ms and CUBIC's ${ROUND_TRIPS[0]!(run).toFixed(0)} ms, because the classic queue has a target of 15 ms: a similar window in less time is a higher rate.`,
       look: { find: () => 30_000, words: "Row L of the picture is nearly empty and row C is not. The chart of the RTTs shows the difference of 15 ms." },
@@ -43,6 +45,7 @@ export const l4s: Lesson = {
       measure: readFlow("share", 1),
       unit: "of the goodput",
       choices: [choice("about 50 %", 0.4, 0.6), choice("about 70 %, as before", 0.65, 0.8), choice("more than 90 %", 0.9, 1.001)],
+      charts: ["rates", "cwnd"],
       reason: () => "Both see the same marks. CUBIC takes each for a reason to reduce its window by 30 %, Prague reduces it by half of the share of marked packets, which is small. So a classic queue with ECN is dangerous for classic flows, and Prague has to detect it.",
       look: { find: () => 30_000, words: "CUBIC's window is at the bottom of the chart, and each mark keeps it there." },
     },

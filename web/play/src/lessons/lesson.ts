@@ -1,4 +1,4 @@
-// What a lesson is: questions whose answers are measured in the run that the page shows.
+// Lessons: they ask questions, and the run that the page shows measures the answers.
 
 import type { Experiment, Flow, Spec, Table } from "../experiment";
 import { MS, SECOND } from "../experiment";
@@ -11,6 +11,9 @@ export interface Choice {
   to: number;
 }
 
+/** Charts of the page, as CHARTS of view/charts.tsx and the strips below them have their keys. */
+export type ChartKey = "rates" | "sojourn" | "cwnd" | "rtt" | "ticks" | "states" | "queue-states";
+
 export interface Question {
   /** The set-up in words, and the question. */
   text: string;
@@ -19,6 +22,8 @@ export interface Question {
   measure(run: WholeRun): number;
   unit: string;
   choices: Choice[];
+  /** The charts that show it: they are framed, and stand first. */
+  charts: ChartKey[];
   /** Why it is so, with numbers of the run. */
   reason(run: WholeRun): string;
   /** A moment of the run at which it can be seen, ms, and what to look at there. */

@@ -22,6 +22,7 @@ export const queue: Lesson = {
       measure: measureWait,
       unit: "ms",
       choices: [choice("about 1 ms", 0, 5), choice("about 45 ms", 40, 50), choice("about 90 ms", 85, 95), choice("about 180 ms", 170, 190)],
+      charts: ["sojourn", "cwnd"],
       reason: (run) => `150 packets of 1514 bytes are 1.8 Mbit, and the link needs ${measureWait(run).toFixed(0)} ms to send them.`,
       look: { find: findLongestQueue, words: "The queue is full, and the time in queue is at one of its peaks. The next packets are dropped, and the window becomes smaller." },
     },
@@ -31,6 +32,7 @@ export const queue: Lesson = {
       measure: measureGoodput,
       unit: "Mbit/s",
       choices: [choice("15 to 17 Mbit/s: the packets wait longer", 15, 17), choice("about 19 Mbit/s, as before", 18.5, 19.4), choice("20 Mbit/s, the whole rate of the link", 19.5, 21)],
+      charts: ["rates", "sojourn"],
       reason: (run) =>
         `A queue cannot make the link faster: it was busy all the time before, and 4 % of its rate are headers of packets. The longest wait is ${measureWait(run).toFixed(0)} ms now, and nothing is gained by it.`,
       look: { find: findLongestQueue, words: "The rate on the link is the same as with a short queue, and the time in queue is twice as long." },
@@ -41,6 +43,7 @@ export const queue: Lesson = {
       measure: measureWait,
       unit: "ms",
       choices: [choice("about 90 ms", 85, 95), choice("about 180 ms", 170, 190), choice("about 360 ms", 350, 375), choice("about 730 ms", 700, 750)],
+      charts: ["sojourn", "cwnd"],
       reason: () =>
         "Twice as many packets wait as in the first question, and each takes twice as long on the link: four times 91 ms. The time in queue is the data in the queue over the rate, so a buffer that is right for one rate is too large for a lower one.",
       look: { find: findLongestQueue, words: "300 packets are in the queue, and each of them takes 1.2 ms on the link." },

@@ -23,6 +23,7 @@ export const sawtooth: Lesson = {
       measure: (run) => findReduction(run).before,
       unit: "segments just before a reduction",
       choices: [choice("about 66 segments", 50, 85), choice("about 132 segments", 115, 150), choice("about 264 segments", 230, 300)],
+      charts: ["cwnd", "sojourn"],
       reason: (run) =>
         `66 packets are on the way and 66 in the queue when a packet finds no room, and the window grows by one or two segments until the sender knows of it. Half of that, ${findReduction(run).after} segments, still fills the link.`,
       look: { find: (run) => findReduction(run).time, words: "The window is at a top of the sawtooth: it climbs from one half to the top in a straight line, again and again." },
@@ -33,6 +34,7 @@ export const sawtooth: Lesson = {
       measure: readSummary("utilisation"),
       unit: "of the link",
       choices: [choice("about 75 %, as the mean of one half and the whole", 0.7, 0.8), choice("about 90 %", 0.85, 0.95), choice("above 98 %", 0.98, 1.001)],
+      charts: ["rates", "sojourn"],
       reason: (run) => `After the reduction the window is ${findReduction(run).after} segments, and 66 just fill the link: the queue becomes empty for a moment, and the link stays busy.`,
       look: {
         find: (run) => {
@@ -48,6 +50,7 @@ export const sawtooth: Lesson = {
       measure: readSummary("utilisation"),
       unit: "of the link",
       choices: [choice("about 15 %, as 10 of 66", 0.1, 0.2), choice("about 50 %", 0.45, 0.6), choice("about 80 %", 0.75, 0.9)],
+      charts: ["rates", "cwnd"],
       reason: (run) => {
         const { before, after } = findReduction(run);
         return `The window is halved from ${before} segments to ${after}, and the link has room for 66. It is not full until the window has grown by ${66 - after}, one segment each round trip.`;

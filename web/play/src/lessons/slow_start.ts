@@ -26,6 +26,7 @@ export const slowStart: Lesson = {
       measure: measureExit,
       unit: "ms after the start",
       choices: [choice("after about 100 ms", 80, 140), choice("after about 300 ms", 250, 380), choice("after about 1 s", 800, 1200)],
+      charts: ["cwnd", "ticks"],
       reason: (run) => {
         const { dropped, known } = findFirstLoss(run);
         return `10, 20, 40, 80, 160: after the handshake, the window passes 132 in the fifth round trip, and the first packet is dropped at ${dropped.toFixed(0)} ms. The news comes ${(known - dropped).toFixed(0)} ms later: the packets ahead of the gap first leave the full queue, which takes 40 ms, then the packets behind the gap reach the receiver, and their ACKs come back.`;
@@ -41,6 +42,7 @@ export const slowStart: Lesson = {
       measure: countDrops,
       unit: "packets",
       choices: [choice("fewer than 20", 0, 20), choice("about 65, half of a window", 50, 80), choice("about 130, a whole window", 100, 170), choice("more than 250", 250, 100_000)],
+      charts: ["cwnd", "ticks"],
       reason: (run) =>
         `While the news of the first loss travels, the sender still sends two packets for each ACK. One of each two finds no room, for a whole round trip: that is about as many as the window had segments when the queue became full, ${findSampleAt(run, findFirstLoss(run).dropped).cwnd[0]}.`,
       look: { find: measureExit, words: "The sender knows of the loss now and repeats what was lost, and its window begins to fall. \"What happened\" counts the drops." },
@@ -51,6 +53,7 @@ export const slowStart: Lesson = {
       measure: (run) => findStory(run, "drop"),
       unit: "ms after the start",
       choices: [choice("earlier, before 250 ms", 0, 250), choice("after about 500 ms", 400, 600), choice("after about 900 ms", 850, 1000)],
+      charts: ["cwnd", "states"],
       reason: (run) => {
         const exit = measureExit(run);
         return `HyStart ended slow start at ${exit.toFixed(0)} ms, with ${findSampleAt(run, exit).backlog} of 66 packets in the queue. From then on the window grows slowly, so the queue fills late, and then only ${countDrops(run)} packets find no room in this second.`;

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Experiment, Setting } from "../experiment";
 import { dropDefaults, listFlows } from "../experiment";
 import { LESSONS } from "../lessons";
+import type { Question } from "../lessons";
 import { formatLink } from "../link";
 import type { Session, Side, SideName } from "../session";
 import { formatToml } from "../toml";
@@ -21,6 +22,22 @@ import { Transport } from "./transport";
 function useSession(session: Session): void {
   const [, update] = useState(0);
   useEffect(() => session.subscribe(() => update((count) => count + 1)), [session]);
+}
+
+/** Whether the whole page is to be rendered: its first picture comes before the controls and the charts. */
+function useWhole(session: Session): boolean {
+  const [isWhole, setWhole] = useState(false);
+  useEffect(
+    () =>
+      session.onFrame(() => {
+        if (session.all.every((one) => one.isShown || one.refusal)) requestAnimationFrame(() => setTimeout(() => setWhole(true)));
+      }),
+    [session],
+  );
+  useEffect(() => {
+    if (isWhole) document.documentElement.dataset["ready"] = "yes";
+  }, [isWhole]);
+  return isWhole;
 }
 
 /** The address of the page with the experiment and the moment in its fragment. */
@@ -46,14 +63,25 @@ function useLink(session: Session): string {
   return link;
 }
 
-export function App({ session, native, firstLesson }: { session: Session; native: NativeRun | null; firstLesson: number }) {
+export function App({ session, native, firstLesson, isNew }: { session: Session; native: NativeRun | null; firstLesson: number; isNew: boolean }) {
   useSession(session);
   const link = useLink(session);
+  const isWhole = useWhole(session);
   const { registry } = session;
   const both = session.sides.b !== undefined;
   const side = session.side;
   useKeys(session);
   const [lesson, setLesson] = useState(firstLesson);
+  const [isGreeted, setGreeted] = useState(isNew);
+  const [asked, setAsked] = useState<Question | null>(null);
+  // the set-up is put aside while a question is open
+  const [isOpen, setOpen] = useState(false);
+  const isAside = asked !== null && !isOpen;
+  const turnSetUp = () => {
+    const opens = isAside || asked === null;
+    if (asked) setOpen(opens);
+    if (opens) requestAnimationFrame(() => document.querySelector(".controls")?.scrollIntoView({ behavior: "smooth" }));
+  };
   if (!registry) return <p class="loading">The engine is being loaded.</p>;
   const edit = (experiment: Experiment) => session.edit(dropDefaults(experiment, registry));
   return (
@@ -70,45 +98,69 @@ export function App({ session, native, firstLesson }: { session: Session; native
             </option>
           ))}
         </select>
-        <button type="button" class="jump" onClick={() => document.querySelector(".controls")?.scrollIntoView({ behavior: "smooth" })}>
-          set-up
+        <button type="button" class={asked ? "jump wanted" : "jump"} {...(asked ? { "aria-expanded": !isAside } : {})} onClick={turnSetUp}>
+          {asked && isOpen ? "hide the set-up" : "set-up"}
         </button>
         <Sides session={session} />
         <ThemeButton session={session} />
       </header>
-      <main class={both ? "both" : ""}>
-        <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} />
+      <main class={[both && "both", isAside && "aside"].filter(Boolean).join(" ")}>
+        {isWhole ? <Controls session={session} experiment={side.experiment} registry={registry} edit={edit} /> : <div class="controls" />}
         <div class="stage">
-          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onEnd={() => setLesson(-1)} onNext={setLesson} />}
+          {isGreeted && lesson < 0 && (
+            <p class="greeting">
+              New?{" "}
+              <button type="button" class="first" onClick={() => (setGreeted(false), setLesson(0))}>
+                Start with: {LESSONS[0]!.title.toLowerCase()}
+              </button>
+              <span class="about">Or press ▶: the run is at rest until you do.</span>
+              <button type="button" class="quiet" aria-label="close the offer of a lesson" onClick={() => setGreeted(false)}>
+                ×
+              </button>
+            </p>
+          )}
+          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onAsk={setAsked} onEnd={() => setLesson(-1)} onNext={setLesson} />}
           <div class="bar">
             <Transport session={session} />
             <Refusals message={side.refusal?.message ?? session.notice} />
           </div>
           <div class="sides">
             {(Object.keys(session.sides) as SideName[]).map((name) => (
-              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} />
+              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} asked={asked?.charts.join(" ") ?? ""} isWhole={isWhole} />
             ))}
           </div>
           <Summary session={session} side={side} />
           {both && <Difference session={session} />}
-          <div class="panels">
-            <Stories session={session} side={side} />
-            <div>
-              <Distribution session={session} side={side} />
-              <Results session={session} side={side} native={native} />
+          {isWhole && (
+            <div class="panels">
+              <Stories session={session} side={side} />
+              <div>
+                <Distribution session={session} side={side} />
+                <Results session={session} side={side} native={native} />
+              </div>
+              <FilePanel session={session} side={side} registry={registry} edit={edit} link={link} />
             </div>
-            <FilePanel session={session} side={side} registry={registry} edit={edit} link={link} />
-          </div>
+          )}
         </div>
       </main>
     </>
   );
 }
 
-function SideView({ name, session, side, both }: { name: SideName; session: Session; side: Side; both: boolean }) {
+interface SideProps {
+  name: SideName;
+  session: Session;
+  side: Side;
+  both: boolean;
+  /** Keys of the charts that show the answer of a question. */
+  asked: string;
+  isWhole: boolean;
+}
+
+function SideView({ name, session, side, both, asked, isWhole }: SideProps) {
   const label = both ? `set-up ${name.toUpperCase()}` : "the run";
   return (
-    <article class={both && session.active === name ? "side active" : "side"} data-side={name}>
+    <article class={both && session.active === name ? "side active" : "side"} data-side={name} data-asked={asked}>
       {both && (
         <h2>
           {name.toUpperCase()}: {side.experiment.bottleneck.aqm.name}
@@ -117,14 +169,16 @@ function SideView({ name, session, side, both }: { name: SideName; session: Sess
       )}
       <Picture session={session} side={side} label={label} />
       <Legend side={side} />
-      <div class="charts">
-        {CHARTS.map((kind) => (
-          <Chart key={kind.key} session={session} side={side} kind={kind} label={label} />
-        ))}
-        <Ticks session={session} side={side} />
-        <Ribbons session={session} side={side} />
-        <QueueStates session={session} side={side} registry={session.registry!} />
-      </div>
+      {isWhole && (
+        <div class="charts">
+          {CHARTS.map((kind) => (
+            <Chart key={kind.key} session={session} side={side} kind={kind} label={label} />
+          ))}
+          <Ticks session={session} side={side} />
+          <Ribbons session={session} side={side} />
+          <QueueStates session={session} side={side} registry={session.registry!} />
+        </div>
+      )}
     </article>
   );
 }
@@ -156,16 +210,21 @@ function Legend({ side }: { side: Side }) {
 /** The moment in words, for readers who do not see the picture: it is spoken when the run is paused. */
 function Summary({ session, side }: { session: Session; side: Side }) {
   const sample = findSample(side.data.samples, session.now);
-  if (session.isPlaying || session.isAsking || !sample) return <p class="spoken" role="status" />;
+  if (session.isComputing) return <SpokenStatus text="The moment is being computed." />;
+  if (session.isPlaying || session.isAsking || !sample) return <SpokenStatus text="" />;
   const parts = [`At ${formatTime(session.now)}: ${formatNumber(sample.backlog, 4)} packets in the queue`];
   if (!Number.isNaN(sample.sojourn)) parts.push(`time in queue ${formatNumber(sample.sojourn)} ms`);
   listFlows(side.experiment).forEach((one, flow) => {
     const [cwnd, srtt] = [sample.cwnd[flow], sample.srtt[flow]];
     if (cwnd !== undefined && !Number.isNaN(cwnd)) parts.push(`flow ${flow + 1}, ${one.name}: window ${formatNumber(cwnd)} segments, RTT ${formatNumber(srtt)} ms`);
   });
+  return <SpokenStatus text={`${parts.join("; ")}.`} />;
+}
+
+function SpokenStatus({ text }: { text: string }) {
   return (
     <p class="spoken" role="status">
-      {parts.join("; ")}.
+      {text}
     </p>
   );
 }

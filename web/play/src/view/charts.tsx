@@ -2,10 +2,11 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { findRate, listFlows, MS } from "../experiment";
+import { chooseMeanTime, computeBdp, findLimit, findRate, listFlows, MS } from "../experiment";
 import type { Experiment } from "../experiment";
 import type { Sample } from "../observer";
 import { computeRatesAt } from "../observer";
+import type { Registry } from "../registry";
 import type { RunData, Session, Side } from "../session";
 import { palette } from "./format";
 import { Term } from "./tip";
@@ -26,16 +27,25 @@ interface Series {
   isBare?: boolean;
 }
 
+interface Level {
+  value: number;
+  words: string;
+}
+
 export interface ChartKind {
   key: string;
   title: string;
   /** Word of the glossary, or a text that explains the measure. */
   explains: string;
   unit: string;
+  /** What else the caption says of the values. */
+  note?(experiment: Experiment): string;
   series(experiment: Experiment): Series[];
   /** A value for each series of the sample with this number. */
   row(samples: Sample[], index: number, interval: number, experiment: Experiment): (number | null)[];
   isStacked?: boolean;
+  /** Lines across the chart, at a time in ns. */
+  levels?(experiment: Experiment, registry: Registry, time: number): Level[];
   /** The largest value that the axis shows at least. */
   least?: number;
 }
@@ -50,6 +60,18 @@ function pickFlows(list: number[]): (number | null)[] {
   return list.map(finite);
 }
 
+/** What a single flow fills: the path, and the path with its queue. */
+function listWindowLevels(experiment: Experiment, registry: Registry, time: number): Level[] {
+  const { bottleneck, flows, app, web } = experiment;
+  if (flows.length !== 1 || (flows[0]!.count ?? 1) > 1 || app?.length || web?.length) return [];
+  const bdp = computeBdp({ ...experiment, bottleneck: { ...bottleneck, rate: findRate(experiment, time) } });
+  const full = bdp + findLimit(bottleneck, registry);
+  return [
+    { value: bdp, words: `BDP: ${Math.round(bdp)}` },
+    ...(full < Infinity ? [{ value: full, words: `BDP and full queue: ${Math.round(full)}` }] : []),
+  ];
+}
+
 /** Whether senders that are not listed one by one are on the link. */
 const hasOthers = (experiment: Experiment) => Boolean(experiment.app?.length || experiment.web?.length);
 
@@ -57,8 +79,9 @@ export const CHARTS: ChartKind[] = [
   {
     key: "rates",
     title: "Rates on the link",
-    explains: "Frames that left the link, by flow, as means over 200 ms. The dashed line is the rate of the link.",
+    explains: "Frames that left the link, by flow. The dashed line is the rate of the link.",
     unit: "Mbit/s",
+    note: (experiment) => `means over ${chooseMeanTime(experiment)} ms`,
     isStacked: true,
     series: (experiment) => [
       ...listFlowSeries(experiment).map((one) => ({ ...one, fill: true, width: 1 })),
@@ -66,7 +89,7 @@ export const CHARTS: ChartKind[] = [
       { label: "rate of the link", colour: () => palette.get("ink"), width: 1, dash: [4, 3], isStepped: true },
     ],
     row: (samples, index, interval, experiment) => {
-      const rates = computeRatesAt(samples, index, interval);
+      const rates = computeRatesAt(samples, index, interval, chooseMeanTime(experiment));
       if (!hasOthers(experiment)) rates.pop();
       return [...stack(rates), findRate(experiment, samples[index]!.time * MS) / 1e6];
     },
@@ -86,10 +109,11 @@ export const CHARTS: ChartKind[] = [
   {
     key: "cwnd",
     title: "Congestion window",
-    explains: "The segments that a sender may have in flight.",
+    explains: "The segments that a sender may have in flight. A window above the bandwidth-delay product (BDP) lets packets wait in the queue. At the BDP and a full queue together, packets are dropped.",
     unit: "segments",
     least: 10,
     series: listFlowSeries,
+    levels: listWindowLevels,
     row: (samples, index) => pickFlows(samples[index]!.cwnd),
   },
   {
@@ -126,7 +150,7 @@ export function chooseSpan(session: Session): [number, number] {
   return span ? [Math.max(0, now - span), Math.max(span, now)] : [0, duration];
 }
 
-/** Calls `paint` for new moments. While the run plays, it waits until the moment has moved by a pixel of a chart of this width, and for its turn among charts. */
+/** Calls `paint` for new moments, in its turn among charts. While the run plays, it waits until the moment has moved by a pixel of a chart of this width. */
 export function onMove(session: Session, getWidth: () => number, paint: () => void): () => void {
   let drawn = -1;
   const draw = () => {
@@ -136,13 +160,23 @@ export function onMove(session: Session, getWidth: () => number, paint: () => vo
   const stop = session.onFrame(() => {
     const [low, high] = chooseSpan(session);
     const moved = Math.abs(session.now - drawn) / (high - low);
-    if (!session.isPlaying) draw();
-    else if (moved * getWidth() >= 1) session.paintInTurn(draw);
+    if (!session.isPlaying || moved * getWidth() >= 1) session.paintInTurn(draw);
   });
   return () => {
     stop();
     session.forgetTurn(draw);
   };
+}
+
+/** Samples that charts show: before the reader has answered a lesson's question, up to the moment. */
+export function listShown(session: Session, side: Side): Sample[] {
+  const { samples } = side.data;
+  return session.isAsking ? samples.slice(0, countUntil(samples, session.now)) : samples;
+}
+
+/** How many samples there are up to a time, ms. */
+function countUntil(samples: Sample[], time: number): number {
+  return samples.findLastIndex((one) => one.time <= time + 1e-6) + 1;
 }
 
 /** The top of a chart's axis: both sides have one scale. */
@@ -160,8 +194,9 @@ function stack(values: number[]): number[] {
 class Columns {
   times: number[] = [];
   values: (number | null)[][];
-  top = 0;
   #samples: Sample[] | null = null;
+  /** The largest value up to each time. */
+  #tops: number[] = [];
 
   constructor(
     readonly kind: ChartKind,
@@ -176,18 +211,21 @@ class Columns {
       this.#samples = samples;
       this.times = [];
       this.values = this.values.map(() => []);
-      this.top = 0;
+      this.#tops = [];
     }
     for (let index = this.times.length; index < samples.length; index++) {
       const row = this.kind.row(samples, index, interval, experiment);
       if (row.length !== this.count) return false;
       this.times.push(samples[index]!.time);
-      row.forEach((value, series) => {
-        this.values[series]!.push(value);
-        if (value !== null && value > this.top) this.top = value;
-      });
+      row.forEach((value, series) => this.values[series]!.push(value));
+      this.#tops.push(Math.max(this.#tops.at(-1) ?? 0, ...row.map((value) => value ?? 0)));
     }
     return true;
+  }
+
+  /** The largest of the first `count` values. */
+  findTop(count: number): number {
+    return this.#tops[count - 1] ?? 0;
   }
 }
 
@@ -218,7 +256,7 @@ export function Chart({ session, side, kind, label }: { session: Session; side: 
   return (
     <figure class="chart" data-chart={kind.key}>
       <figcaption>
-        <Term {...(kind.explains.includes(" ") && kind.explains.endsWith(".") ? { text: kind.explains } : { word: kind.explains })}>{kind.title}</Term> <span class="unit">{kind.unit}</span>
+        <Term {...(kind.explains.includes(" ") && kind.explains.endsWith(".") ? { text: kind.explains } : { word: kind.explains })}>{kind.title}</Term> <span class="unit">{[kind.unit, kind.note?.(side.experiment)].filter(Boolean).join(", ")}</span>
       </figcaption>
       <div ref={host} role="img" aria-label={`${label}: ${kind.title}, ${kind.unit}, over time`} />
     </figure>
@@ -252,12 +290,41 @@ function makePlot(host: HTMLElement, session: Session, side: Side, kind: ChartKi
         spanGaps: false,
       })),
     ],
-    hooks: { drawAxes: [(plot) => drawSeeds(plot, side, kind)], draw: [(plot) => drawMoment(plot, session, side)] },
+    hooks: { drawAxes: [(plot) => drawSeeds(plot, session, side, kind)], draw: [(plot) => drawLevels(plot, session, side, kind), (plot) => drawMoment(plot, session, side)] },
     padding: [6, RIGHT, 0, 0],
   };
   const plot = new uPlot(options, [[], ...order.map(() => [])] as unknown as uPlot.AlignedData, host);
   seekByPointer(plot.over, session, (x) => plot.posToVal(x, "x"));
   return plot;
+}
+
+/** Draws the lines across a chart that are within its axis, with their words at the right. */
+function drawLevels(plot: uPlot, session: Session, side: Side, kind: ChartKind): void {
+  const { ctx: context, bbox } = plot;
+  for (const { value, words } of kind.levels?.(side.experiment, session.registry!, session.now * MS) ?? []) {
+    if (value > (plot.scales["y"]!.max ?? 0)) continue;
+    const y = Math.round(plot.valToPos(value, "y", true)) + 0.5;
+    context.save();
+    context.strokeStyle = context.fillStyle = palette.get("soft");
+    context.lineWidth = devicePixelRatio;
+    context.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+    context.beginPath();
+    context.moveTo(bbox.left, y);
+    context.lineTo(bbox.left + bbox.width, y);
+    context.stroke();
+    context.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    context.textAlign = "right";
+    context.textBaseline = "bottom";
+    // the words stand out from the series behind them
+    context.setLineDash([]);
+    context.strokeStyle = palette.get("paper");
+    context.lineWidth = 4 * devicePixelRatio;
+    context.lineJoin = "round";
+    const [x, base] = [bbox.left + bbox.width - 3 * devicePixelRatio, y - 2 * devicePixelRatio];
+    context.strokeText(words, x, base);
+    context.fillText(words, x, base);
+    context.restore();
+  }
 }
 
 /** Draws the moment, and the changes that happen during the run. */
@@ -288,20 +355,22 @@ function orderSeries<T>(kind: ChartKind, series: T[]): T[] {
 function updatePlot(plot: uPlot, columns: Columns, session: Session, side: Side): void {
   const { kind } = columns;
   if (!columns.follow(side.data, side.experiment)) return;
-  side.tops[kind.key] = columns.top;
+  const count = session.isAsking ? countUntil(side.data.samples, session.now) : columns.times.length;
+  side.tops[kind.key] = columns.findTop(count);
+  const cut = <T,>(values: T[]): T[] => (count < columns.times.length ? values.slice(0, count) : values);
   const [low, high] = chooseSpan(session);
   plot.batch(() => {
-    plot.setData([columns.times, ...orderSeries(kind, columns.values)] as uPlot.AlignedData, false);
+    plot.setData([columns.times, ...orderSeries(kind, columns.values)].map((one) => cut<number | null>(one)) as uPlot.AlignedData, false);
     plot.setScale("x", { min: low, max: high });
     plot.setScale("y", { min: 0, max: findTop(kind, session) });
   });
 }
 
 /** Draws where the values of all seeds are, up to the moment that was seen last: a band for each series that has its own line. */
-function drawSeeds(plot: uPlot, side: Side, kind: ChartKind): void {
-  const { seedRuns, data, experiment } = side;
+function drawSeeds(plot: uPlot, session: Session, side: Side, kind: ChartKind): void {
+  const { seedRuns, experiment } = side;
   const [first] = seedRuns;
-  const seen = data.samples.at(-1)?.time ?? 0;
+  const seen = session.isAsking ? session.now : (side.data.samples.at(-1)?.time ?? 0);
   if (!first || kind.isStacked) return;
   const rows = seedRuns.map((run) => run.samples.map((_, index) => kind.row(run.samples, index, run.interval, experiment)));
   const { ctx: context, bbox } = plot;

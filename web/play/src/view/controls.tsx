@@ -39,7 +39,7 @@ export function Controls({ session, experiment, registry, edit }: Props) {
         </p>
         <ReverseFields experiment={experiment} registry={registry} edit={edit} />
       </section>
-      <section>
+      <section class="flows">
         <h2>Flows</h2>
         {experiment.flows.map((flow, index) => (
           <FlowFields key={index} index={index} flow={flow} experiment={experiment} registry={registry} onChange={set("flows", index)} />

@@ -9,7 +9,19 @@ import type { Session } from "../session";
 import { formatNumber } from "./format";
 import { Explained } from "./tip";
 
-export function LessonPanel({ session, number, onEnd, onNext }: { session: Session; number: number; onEnd: () => void; onNext: (number: number) => void }) {
+interface Props {
+  session: Session;
+  number: number;
+  /** Hears of the question that is open, or null after the last one. */
+  onAsk: (question: Question | null) => void;
+  onEnd: () => void;
+  onNext: (number: number) => void;
+}
+
+/** Room below the charts that are scrolled to, px. */
+const MARGIN_PX = 12;
+
+export function LessonPanel({ session, number, onAsk, onEnd, onNext }: Props) {
   const lesson = LESSONS[number]!;
   const [at, setAt] = useState(0);
   const [right, setRight] = useState<boolean[]>([]);
@@ -20,6 +32,10 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
     heading.current?.focus({ preventScroll: true });
     heading.current?.scrollIntoView({ block: "nearest" });
   }, [at]);
+  useEffect(() => {
+    onAsk(question ?? null);
+    return () => onAsk(null);
+  }, [question]);
   return (
     <section class="lesson" aria-label={`lesson: ${lesson.title}`}>
       <header>
@@ -36,16 +52,12 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
           end the lesson
         </button>
       </header>
-      {at === 0 && (
-        <p>
-          <Explained text={lesson.intro} />
-        </p>
-      )}
       {question ? (
         <QuestionForm
           key={at}
           session={session}
           question={question}
+          intro={at === 0 ? lesson.intro : ""}
           speed={lesson.speed ?? 1}
           isLast={at === lesson.questions.length - 1}
           onDone={(isRight) => {
@@ -60,7 +72,7 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
           </p>
           <p>The set-up is yours now. {lesson.next}</p>
           {following && (
-            <button type="button" onClick={() => onNext(number + 1)}>
+            <button type="button" class="first" onClick={() => onNext(number + 1)}>
               next lesson: {following.title}
             </button>
           )}
@@ -70,7 +82,26 @@ export function LessonPanel({ session, number, onEnd, onNext }: { session: Sessi
   );
 }
 
-function QuestionForm({ session, question, speed, isLast, onDone }: { session: Session; question: Question; speed: number; isLast: boolean; onDone: (isRight: boolean) => void }) {
+/** Scrolls until the charts of the question are visible, but the picture is not above the window. */
+function showCharts(): void {
+  const bar = document.querySelector(".bar")!.getBoundingClientRect();
+  const picture = document.querySelector(".picture")!.getBoundingClientRect();
+  const ends = [...document.querySelectorAll(".chart, .strips")].filter((one) => getComputedStyle(one).order !== "0").map((one) => one.getBoundingClientRect().bottom);
+  const below = Math.max(picture.bottom, ...ends) - innerHeight;
+  const most = picture.top - bar.height;
+  if (below > 0 || most < 0) scrollBy({ top: Math.min(below + MARGIN_PX, most), behavior: "smooth" });
+}
+
+interface FormProps {
+  session: Session;
+  question: Question;
+  intro: string;
+  speed: number;
+  isLast: boolean;
+  onDone: (isRight: boolean) => void;
+}
+
+function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormProps) {
   const [chosen, setChosen] = useState(-1);
   const [isAsked, setAsked] = useState(false);
   useEffect(() => {
@@ -100,38 +131,19 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
     setAsked(true);
     session.pause();
     session.isAsking = false;
-    session.seek(question.experiment.duration / MS);
+    const end = question.experiment.duration / MS;
+    // the reader may have changed the set-up
+    if (side.experiment === question.experiment) session.seek(end);
+    else session.begin(question.experiment, null, end);
   };
   const look = () => {
     session.pause();
     session.seek(moment);
-    document.querySelector(".picture")?.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    showCharts();
   };
-  return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        check();
-      }}
-    >
-      <fieldset disabled={isAsked}>
-        <legend>
-          <Explained text={question.text} />
-        </legend>
-        {question.choices.map((one, index) => (
-          <label key={one.words} class={measured === null ? "" : index === right ? "right" : index === chosen ? "wrong" : ""}>
-            <input type="radio" name="choice" checked={chosen === index} onChange={() => setChosen(index)} /> {one.words}
-          </label>
-        ))}
-      </fieldset>
-      {!isAsked && (
-        <p class="ask">
-          <button type="submit" disabled={chosen < 0}>
-            let the run answer
-          </button>
-          <span class="about">Choose what you expect. You may play the run first: what is measured is shown after your answer.</span>
-        </p>
-      )}
+  const answer = (
+    <div>
+      {!isAsked && <p class="about">Choose what you expect. You may play the run first (▶): what it measures is shown after your answer.</p>}
       <div role="status">
         {!side.isShown && <p>The run is being computed.</p>}
         {isAsked && side.isShown && measured === null && <p>The run is being measured.</p>}
@@ -143,7 +155,7 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
       </div>
       {measured !== null && (
         <p class="ask">
-          <button type="button" onClick={() => onDone(chosen === right)}>
+          <button type="button" class="first" onClick={() => onDone(chosen === right)}>
             {isLast ? "finish" : "go on"}
           </button>
           <button type="button" onClick={look}>
@@ -152,6 +164,41 @@ function QuestionForm({ session, question, speed, isLast, onDone }: { session: S
           <span class="about">{question.look.words}</span>
         </p>
       )}
+    </div>
+  );
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        check();
+      }}
+    >
+      {intro && (
+        <p class="intro">
+          <Explained text={intro} />
+        </p>
+      )}
+      <div>
+        <fieldset disabled={isAsked}>
+          <legend>
+            <Explained text={question.text} />
+          </legend>
+          {question.choices.map((one, index) => (
+            <label key={one.words} class={measured === null ? "" : index === right ? "right" : index === chosen ? "wrong" : ""}>
+              <input type="radio" name="choice" checked={chosen === index} onChange={() => setChosen(index)} /> {one.words}
+            </label>
+          ))}
+        </fieldset>
+        {!isAsked && (
+          <p class="ask">
+            <button type="submit" class="first" disabled={chosen < 0}>
+              let the run answer
+            </button>
+          </p>
+        )}
+        {intro && answer}
+      </div>
+      {!intro && answer}
     </form>
   );
 }

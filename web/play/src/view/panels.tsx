@@ -121,7 +121,7 @@ function paintHistogram(canvas: HTMLCanvasElement, histogram: Float64Array): voi
   for (const ms of [0.1, 1, 10, 100, 1000]) {
     const x = (binOf(ms * 1.001) - first) * step;
     context.fillRect(x, bottom, 1, 3);
-    if (x > 16 && x < width - 20) context.fillText(`${ms} ms`, x, height - 3);
+    if (x > 16 && x < width - 26) context.fillText(`${ms} ms`, x, height - 3);
   }
 }
 
@@ -142,6 +142,10 @@ const SUMMARY: [string, string, string, string][] = [
   ["drops_aqm", "dropped by the discipline", "packets", "Packets that the queue discipline dropped."],
   ["drops_overflow", "dropped, queue full", "packets", "Packets for which there was no room."],
 ];
+
+function formatGoodput(mbit: number): string {
+  return mbit > 0 && mbit < 0.1 ? `${formatNumber(1000 * mbit)} kbit/s` : `${formatNumber(mbit)} Mbit/s`;
+}
 
 /** The measurements of the whole run: those of `dumbbell run` with the file. */
 export function Results({ session, side, native }: { session: Session; side: Side; native: NativeRun | null }) {
@@ -185,10 +189,10 @@ export function Results({ session, side, native }: { session: Session; side: Sid
               {rows.map((row, index) => (
                 <tr key={index}>
                   <th scope="row">
-                    <span class="dot" style={{ "--flow": `var(--series-${index % 8})` }} /> {flows[index]?.name ?? String(row["cc"])}
+                    <span class="dot" style={{ "--flow": colourOf(index) }} /> {index + 1}, {flows[index]?.name ?? String(row["cc"])}
                   </th>
                   <td data-key={`goodput_mbit ${index}`} data-value={String(row["goodput_mbit"])}>
-                    {formatNumber(Number(row["goodput_mbit"]))} Mbit/s
+                    {formatGoodput(Number(row["goodput_mbit"]))}
                   </td>
                   <td>{formatNumber(row["srtt_mean_ms"] === null ? NaN : Number(row["srtt_mean_ms"] ?? row["rtt_mean_ms"]))} ms</td>
                   <td>{formatNumber(row["retransmissions"] === undefined ? NaN : Number(row["retransmissions"]))}</td>

@@ -2,9 +2,10 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Experiment } from "../experiment";
-import { findRate, MS } from "../experiment";
+import { findLimit, findRate, MS } from "../experiment";
 import { BACK, L4S, MARKED, PACKET_COLUMNS, Place, RETRANSMITTED } from "../observer";
 import { formatQuantity } from "../quantities";
+import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
 import { formatNumber, palette } from "./format";
 
@@ -38,29 +39,30 @@ function layCells(box: Box, packets: QueuedPacket[], rows: number, capacity: num
       return { packet, size, x: box.x + box.width - (at + 1) * size, y: box.y + packet.row * rowHeight + (rowHeight - size) / 2 };
     });
   }
-  let best = { size: 0, rows: 1 };
+  let best = { size: 0, rows: 1, width: 0, height: 0 };
   for (let count = 1; count <= 12; count++) {
-    const size = Math.min(box.height / count, box.width / Math.ceil(capacity / count));
-    if (size > best.size) best = { size, rows: count };
+    const [width, height] = [box.width / Math.ceil(capacity / count), box.height / count];
+    const size = Math.min(width, height);
+    if (size > best.size) best = { size, rows: count, width, height };
   }
-  const { size } = best;
-  const top = box.y + (box.height - best.rows * size) / 2;
+  // cells are spread over the whole box: a queue that is full fills it
+  const { size, width, height } = best;
   return packets.map((packet, at) => ({
     packet,
     size,
-    x: box.x + box.width - (Math.floor(at / best.rows) + 1) * size,
-    y: top + (at % best.rows) * size,
+    x: box.x + box.width - Math.floor(at / best.rows) * width - (width + size) / 2,
+    y: box.y + (at % best.rows) * height + (height - size) / 2,
   }));
 }
 
-/** The number of packets that the box has room for: it follows the queue in steps, so that cells keep their size. */
+/** The number of packets that the box has room for: it follows the queue in steps, so that cells keep their size, and ends at the limit of the queue. */
 class Capacity {
   #shown = LEAST_CAPACITY;
 
-  follow(packets: number): number {
+  follow(packets: number, limit: number): number {
     while (this.#shown < packets) this.#shown *= 2;
     while (this.#shown > LEAST_CAPACITY && this.#shown > packets * 8) this.#shown /= 2;
-    return this.#shown;
+    return Math.max(packets, Math.min(this.#shown, limit));
   }
 }
 
@@ -68,7 +70,7 @@ export function Picture({ session, side, label }: { session: Session; side: Side
   const canvas = useRef<HTMLCanvasElement>(null);
   const capacities = useRef([new Capacity(), new Capacity()]);
   useEffect(() => {
-    const paint = () => canvas.current && paintPicture(canvas.current, side, capacities.current);
+    const paint = () => canvas.current && paintPicture(canvas.current, side, session.registry!, capacities.current, session.isComputing);
     const observer = new ResizeObserver(paint);
     observer.observe(canvas.current!);
     const stop = session.onFrame(paint);
@@ -81,7 +83,7 @@ export function Picture({ session, side, label }: { session: Session; side: Side
   return <canvas ref={canvas} class="picture" style={{ height: `${HEIGHT}px` }} role="img" aria-label={`${label}: packets on the path and in the queue`} />;
 }
 
-function paintPicture(canvas: HTMLCanvasElement, side: Side, capacities: Capacity[]): void {
+function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry, capacities: Capacity[], isComputing: boolean): void {
   const { clientWidth: width, clientHeight: height } = canvas;
   if (!width) return;
   const scale = devicePixelRatio;
@@ -121,6 +123,7 @@ function paintPicture(canvas: HTMLCanvasElement, side: Side, capacities: Capacit
   }
 
   const rowsOf = chooseRows(experiment, packets);
+  const limits = [experiment.bottleneck, experiment.reverse].map((one) => (one ? findLimit(one, registry) : Infinity));
   const queues: QueuedPacket[][] = [[], []];
   for (let at = 0; at < packets.length; at += PACKET_COLUMNS) {
     const [place, progress, flow, hop, flags] = [packets[at]!, packets[at + 1]!, packets[at + 2]!, packets[at + 3]!, packets[at + 4]!];
@@ -164,12 +167,18 @@ function paintPicture(canvas: HTMLCanvasElement, side: Side, capacities: Capacit
     const queued = queues[hop]!;
     const rows = hop ? 1 : rowsOf.count;
     const longest = rows > 1 ? Math.max(0, ...Array.from({ length: rows }, (_, row) => queued.filter((one) => one.row === row).length)) : queued.length;
-    for (const { packet, x, y, size } of layCells(box, queued, rows, capacities[hop]!.follow(longest))) {
+    for (const { packet, x, y, size } of layCells(box, queued, rows, capacities[hop]!.follow(longest, limits[hop]!))) {
       context.fillStyle = palette.flow(packet.flow);
       drawPacket(context, x + size * 0.08, y + size * 0.08, Math.max(1, size * 0.84), packet.flags);
     }
   }
-  labelPicture(context, side, { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
+  if (isComputing) {
+    context.fillStyle = palette.get("soft");
+    context.font = "12px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.fillText("computing …", queueBox.x + queueBox.width / 2, queueBox.y + queueBox.height + 18);
+  }
+  labelPicture(context, side, limits[0]!, { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
 }
 
 function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
@@ -238,7 +247,7 @@ function formatRate(rate: number): string {
   return `${formatQuantity("rate", rate).replace(/(?<=\d)(?=[A-Za-z])/, "\u202f")}/s`;
 }
 
-function labelPicture(context: CanvasRenderingContext2D, side: Side, places: Places): void {
+function labelPicture(context: CanvasRenderingContext2D, side: Side, limit: number, places: Places): void {
   const { left, right, backY, queueBox, backBox, linkEnd, narrow, rows } = places;
   const { experiment, data } = side;
   context.fillStyle = palette.get("soft");
@@ -247,10 +256,16 @@ function labelPicture(context: CanvasRenderingContext2D, side: Side, places: Pla
   context.textAlign = "left";
   context.fillText(narrow ? "senders" : "from the senders", left, queueBox.y - 9);
   const queued = data.samples.findLast((one) => one.time <= side.now);
-  const words = queued ? `, ${formatNumber(queued.backlog, 4)} packets` : "";
-  context.fillText(`${experiment.bottleneck.aqm.name}${words}`, queueBox.x, queueBox.y - 9);
+  const all = limit === Infinity ? "" : ` of ${formatNumber(limit, 4)}`;
+  const words = queued && side.isShown ? `, ${formatNumber(queued.backlog, 4)}${all} packets${queued.backlog >= limit ? ", full" : ""}` : "";
+  const caption = `${experiment.bottleneck.aqm.name}${words}`;
+  const rate = formatRate(findRate(experiment, side.now * MS));
+  const linkMiddle = (queueBox.x + queueBox.width + linkEnd) / 2;
+  const room = linkMiddle - context.measureText(rate).width / 2 - queueBox.x;
+  const isLong = context.measureText(caption).width > room - 8;
+  context.fillText(isLong ? caption.replace(" packets", "") : caption, queueBox.x, queueBox.y - 9);
   context.textAlign = "center";
-  context.fillText(formatRate(findRate(experiment, side.now * MS)), (queueBox.x + queueBox.width + linkEnd) / 2, queueBox.y - 9);
+  context.fillText(rate, linkMiddle, queueBox.y - 9);
   context.textAlign = "right";
   if (!narrow) context.fillText("to the receivers", right, queueBox.y - 9);
   context.fillText("ACKs come back", right, backY + 25);

@@ -5,10 +5,9 @@ import { listFlows } from "../experiment";
 import type { Sample } from "../observer";
 import type { Registry } from "../registry";
 import type { Session, Side } from "../session";
-import { chooseSpan, GUTTER, onMove, RIGHT, seekByPointer } from "./charts";
-import { formatNumber, palette } from "./format";
+import { chooseSpan, GUTTER, listShown, onMove, RIGHT, seekByPointer } from "./charts";
+import { colourOf, formatNumber, palette } from "./format";
 import { Term } from "./tip";
-
 
 interface StripProps {
   session: Session;
@@ -63,7 +62,7 @@ function Strip({ session, side, height, label, paint }: StripProps) {
 }
 
 const TICKS: { key: "marks" | "aqmDrops" | "overflow"; word: string; colour: string; explains: string }[] = [
-  { key: "marks", word: "marked", colour: "mark", explains: "Packets on which the queue set CE or SCE instead of dropping them." },
+  { key: "marks", word: "marked", colour: "tick", explains: "Packets on which the queue set CE or SCE instead of dropping them." },
   { key: "aqmDrops", word: "dropped", colour: "bad", explains: "Packets that the queue discipline dropped before the queue was full." },
   { key: "overflow", word: "overflow", colour: "ink", explains: "Packets that were dropped because the queue was full." },
 ];
@@ -75,7 +74,7 @@ export function Ticks({ session, side }: { session: Session; side: Side }) {
       context.fillStyle = palette.get("raised");
       context.fillRect(0, row * TICK_ROW + 1, 10_000, TICK_ROW - 2);
       context.fillStyle = palette.get(colour);
-      for (const sample of side.data.samples) {
+      for (const sample of listShown(session, side)) {
         const count = sample[key];
         if (!count) continue;
         const height = Math.min(1, 0.35 + Math.log2(1 + count) / 6) * (TICK_ROW - 3);
@@ -125,7 +124,7 @@ export function Ribbons({ session, side }: { session: Session; side: Side }) {
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     flows.forEach((_, flow) => {
-      const changes = side.data.states.kept.filter((one) => one.flow === flow);
+      const changes = side.data.states.kept.filter((one) => one.flow === flow && (!session.isAsking || one.time <= session.now));
       changes.forEach((one, index) => {
         const end = changes[index + 1]?.time ?? Math.max(side.now, one.time);
         const [x0, x1] = [toX(one.time), toX(end)];
@@ -151,7 +150,7 @@ export function Ribbons({ session, side }: { session: Session; side: Side }) {
       <div class="ribbons">
         <ol aria-hidden="true" style={{ lineHeight: `${RIBBON_ROW}px` }}>
           {flows.map((_, flow) => (
-            <li key={flow} style={{ color: `var(--series-${flow % 8})` }}>
+            <li key={flow} style={{ "--flow": colourOf(flow) }}>
               flow {flow + 1}
             </li>
           ))}
@@ -182,7 +181,7 @@ function QueueState({ name, session, side, registry }: { name: string; session: 
   const value = useRef<HTMLOutputElement>(null);
   const known = registry.states.find((one) => one.name === name);
   const paint: StripProps["paint"] = (context, _width, height, toX) => {
-    const { samples } = side.data;
+    const samples = listShown(session, side);
     let top = 0;
     for (const one of samples) top = Math.max(top, one.states[name] ?? 0);
     context.strokeStyle = palette.get("accent");

@@ -35,13 +35,21 @@ const EXPLAINED: [RegExp, string][] = [
 export function Explained({ text }: { text: string }) {
   const parts: ComponentChildren[] = [];
   const known = new Set<string>();
-  const any = new RegExp(`\\b(?:${EXPLAINED.map(([words]) => words.source).join("|")})\\b`, "g");
+  const any = new RegExp(`\\b(${EXPLAINED.map(([words]) => words.source).join("|")})\\b([.,:;)]*)`, "g");
   let last = 0;
   for (const match of text.matchAll(any)) {
-    const [, word] = EXPLAINED.find(([words]) => new RegExp(`^(?:${words.source})$`).test(match[0]))!;
+    const [, found, rest] = match as unknown as [string, string, string];
+    const [, word] = EXPLAINED.find(([words]) => new RegExp(`^(?:${words.source})$`).test(found))!;
     if (known.has(word)) continue;
     known.add(word);
-    parts.push(text.slice(last, match.index), <Term word={word}>{match[0]}</Term>);
+    // no line begins with the comma behind a term
+    parts.push(
+      text.slice(last, match.index),
+      <span class="joined">
+        <Term word={word}>{found}</Term>
+        {rest}
+      </span>,
+    );
     last = match.index + match[0].length;
   }
   return (
