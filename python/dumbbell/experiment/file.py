@@ -31,11 +31,11 @@ from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.override import Override, parse_override, quote_dotted_key
+from dumbbell.experiment.patterns import RunPatterns, Setting
 from dumbbell.experiment.settings import Settings, copy_value, split_settings
 from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
-_Setting = tuple[keys.Path, Any]
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _HOPS = tuple((name,) for name in net.HOPS)
 _KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
@@ -44,10 +44,9 @@ _COMPARED = 64  # cells in which two values of an axis are compared
 
 @dataclass(frozen=True)
 class _Resolved:
-    """A run, its table, the run without overrides, and the numbers of the overrides that apply."""
+    """A run, the run without overrides, and the numbers of the overrides that apply."""
 
     cell: Cell
-    table: dict[str, Any]
     plain: dict[str, Any]
     chosen: list[int]
 
@@ -62,7 +61,7 @@ class Experiment:
     base: dict[str, Any]
     matrix: keys.Matrix
     overrides: tuple[Override, ...]
-    settings: tuple[_Setting, ...]
+    settings: tuple[Setting, ...]
     files: Files
     engine: str = ""
     """Version of the engine that makes the runs; that of the simulator if empty."""
@@ -104,13 +103,13 @@ class Experiment:
     def _change(self, **fields: Any) -> "Experiment":
         """Return the experiment with other fields; its table and its name stay as they are."""
         changed = {key: value for key, value in self.__dict__.items() if key != "_resolved"}
-        changed |= {"_base": self._base, "name": self.name, **fields}
+        changed |= {"_base": self._base, "_patterns": self._patterns, "name": self.name, **fields}
         other = object.__new__(Experiment)  # a frozen dataclass sets its fields one by one
         other.__dict__.update(changed)
         return other
 
     def _set_further(
-        self, further: list[_Setting], every: tuple[tuple[str, Any], ...], asks_engine: bool
+        self, further: list[Setting], every: tuple[tuple[str, Any], ...], asks_engine: bool
     ) -> "Experiment":
         """Return the experiment with settings of keys of its runs: what else was checked is not checked again."""
         _refuse_changed_axes(self.matrix, further)
@@ -124,6 +123,10 @@ class Experiment:
     @cached_property
     def _base(self) -> bytes:
         return pickle.dumps(self.base)
+
+    @cached_property
+    def _patterns(self) -> RunPatterns:
+        return RunPatterns(self.files)
 
     @cached_property
     def name(self) -> str:
@@ -149,7 +152,30 @@ class Experiment:
 
     def make_table(self, position: tuple[int, ...]) -> dict[str, Any]:
         """Return the run at a position of the matrix as a file has it, without seeds; raises InputError."""
-        return self._resolve_and_say(position, self.seeds[0]).table
+        found = self._resolve_and_say(position, self.seeds[0])
+        table = self._make_plain_table(self._list_settings(position))
+        if found.chosen:
+            self._apply_overrides(table, found.chosen)
+        return table
+
+    def _list_settings(self, position: tuple[int, ...]) -> list[Setting]:
+        """Return all that is set in the run at a position, in order."""
+        of_matrix = [(path, value) for key, path, value in self.matrix.list_settings(position) if key != keys.SETTING]
+        return [*of_matrix, *self.settings]
+
+    def _make_plain_table(self, settings: list[Setting]) -> dict[str, Any]:
+        """Return the table of a run before overrides apply; raises InputError."""
+        table: dict[str, Any] = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
+        for path, value in settings:
+            keys.set_path(table, path, value)
+        self._remove_replaced(table)
+        return table
+
+    def _apply_overrides(self, table: dict[str, Any], chosen: list[int]) -> None:
+        """Set what overrides set; settings come last. Raises InputError."""
+        for path, value in itertools.chain(*(self.overrides[n][1] for n in chosen), self.settings):
+            keys.set_path(table, path, value)
+        self._remove_replaced(table)
 
     def sample_cells(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -179,26 +205,32 @@ class Experiment:
 
     def _resolve_now(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         chosen: list[int] = []
+        settings = self._list_settings(position)
         try:
-            table = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
-            for key, path, value in self.matrix.list_settings(position):
-                if key != keys.SETTING:
-                    keys.set_path(table, path, value)
-            self._set_last(table)
-            groups, given = schema.resolve_and_given(table, seed, self.files)
-            plain = groups
+            derived = self._patterns.make_run(settings)
+            if derived is None:
+                table = self._make_plain_table(settings)
+                run, given = schema.check_tables(table, self.files)
+                run = self._patterns.settle(settings, run, given)
+            else:
+                run, given = derived.groups, derived.given
+            groups = plain = run | {"seed": seed}
             chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.is_met(plain) for one in when)]
             if chosen:
-                for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
-                    keys.set_path(table, path, value)
-                self._set_last(table)
-                groups, given = schema.resolve_and_given(table, seed, self.files)
+                table = self._make_plain_table(settings)
+                self._apply_overrides(table, chosen)
+                derived = None
+                run, given = schema.check_tables(table, self.files)
+                schema.settle(run, given)
+                groups = run | {"seed": seed}
         except InputError as error:
             raise combine_errors([self._place_error(one, position, chosen) for one in error.errors]) from None
         labels = {key: label(value) for key, _, value in self.matrix.list_settings(position)}
         engine = self.engine or _native.engine_version()
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
-        return _Resolved(cell, table, plain, chosen)
+        if derived is not None:
+            cell.set_text(derived.text)
+        return _Resolved(cell, plain, chosen)
 
     def _place_error(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
         """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""
@@ -223,9 +255,8 @@ class Experiment:
                 return error.move_into(self.file, f'matrix."{axis.text}"[{digit}]: ')
         return error.move_into(self.file)
 
-    def _set_last(self, table: dict[str, Any]) -> None:
-        for path, value in self.settings:
-            keys.set_path(table, path, value)
+    def _remove_replaced(self, table: dict[str, Any]) -> None:
+        """Take keys of hops out of a table that settings of other keys replace."""
         # a hop has a link, a shaper, or a trace, which replaces the rate too: a user who sets one means it alone
         given = dict(self.settings)
         for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
@@ -510,7 +541,7 @@ def _list_names(settings: Sequence[tuple[str, Any]]) -> set[str]:
     return names
 
 
-def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[_Setting]:
+def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[Setting]:
     """Return settings of keys of runs, each with the path of its key; raises InputError."""
     try:
         return [(keys.parse_path(key), value) for key, value in settings]
@@ -518,7 +549,7 @@ def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[_Setting]:
         raise error.move("--set", "") from None
 
 
-def _refuse_changed_axes(matrix: keys.Matrix, settings: list[_Setting]) -> None:
+def _refuse_changed_axes(matrix: keys.Matrix, settings: list[Setting]) -> None:
     """Raise InputError if a setting changes what an axis of the matrix says that it sets."""
     for path, value in settings:
         if axis := matrix.find_changed_axis(path):
