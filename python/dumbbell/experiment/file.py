@@ -26,7 +26,7 @@ from dumbbell.errors import (
     parse_engine_error,
     quote_value,
 )
-from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, units, without_effect
+from dumbbell.experiment import link_trace, places, plugins, schema, shipped, units, without_effect
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
@@ -37,7 +37,6 @@ from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
-_HOPS = tuple((name,) for name in net.HOPS)
 _KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
 _COMPARED = 64  # cells in which two values of an axis are compared
 
@@ -168,14 +167,14 @@ class Experiment:
         table: dict[str, Any] = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
         for path, value in settings:
             keys.set_path(table, path, value)
-        self._remove_replaced(table)
+        link_trace.remove_replaced(table, self.settings)
         return table
 
     def _apply_overrides(self, table: dict[str, Any], chosen: list[int]) -> None:
         """Set what overrides set; settings come last. Raises InputError."""
         for path, value in itertools.chain(*(self.overrides[n][1] for n in chosen), self.settings):
             keys.set_path(table, path, value)
-        self._remove_replaced(table)
+        link_trace.remove_replaced(table, self.settings)
 
     def sample_cells(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -254,28 +253,6 @@ class Experiment:
             if any(map(sets_key, axis.paths)):
                 return error.move_into(self.file, f'matrix."{axis.text}"[{digit}]: ')
         return error.move_into(self.file)
-
-    def _remove_replaced(self, table: dict[str, Any]) -> None:
-        """Take keys of hops out of a table that settings of other keys replace."""
-        # a hop has a link, a shaper, or a trace, which replaces the rate too: a user who sets one means it alone
-        given = dict(self.settings)
-        for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
-            replaced: tuple[str, ...] = ()
-            link = given.get((*hop, "link"), "none")
-            if given.get((*hop, "trace"), "none") != "none":
-                replaced = (*link_trace.WITHOUT_TRACE, "link")
-            elif link != "none":
-                of_trace = isinstance(link, dict) and link.get("name") == "trace"
-                replaced = (*link_trace.WITHOUT_LINK, *(link_trace.WITHOUT_TRACE if of_trace else ()))
-            elif (*hop, "shaper") in given:
-                replaced = ("link",)
-            elif (*hop, "rate") in given:
-                replaced = ("trace",)
-            for key in replaced:
-                if (*hop, key) not in given:
-                    for one in keys.get_path(table, hop):
-                        if isinstance(one, dict):
-                            one.pop(key, None)
 
     def find_faults(self, *, overrides: bool, asks_engine: bool = True) -> Iterator[InputError]:
         """Yield what is wrong with any value of any axis, and with all cells of a small matrix.

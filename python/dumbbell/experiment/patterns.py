@@ -59,8 +59,6 @@ class WatchedTable(dict[str, Any]):
         self.update(other)
         return self
 
-    __hash__ = None  # type: ignore[assignment]
-
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key."""
         self.touched.add(key)
@@ -136,13 +134,17 @@ class _RunPattern:
 
     @cached_property
     def _pieces(self) -> list[tuple[list[str], list[int]]]:
-        """The text ahead of the seed and behind it: pieces with free values in between, and the numbers of these."""
+        """The text ahead of the seed and behind it: pieces with free values in between, and the numbers of these.
+
+        None at all if a text of the experiment looks like the place of a value.
+        """
         groups = self._groups
         for number, one in enumerate(self._free):
             groups = _replace_value(groups, one.table, one.key, f"\ue000{number}\ue000")
         text = CanonicalText.format(groups)
         cut = [_MARK.split(part) for part in (text.ahead, text.behind)]
-        return [(pieces, list(map(int, pieces[1::2]))) for pieces in cut]
+        found = [(pieces, list(map(int, pieces[1::2]))) for pieces in cut]
+        return found if sorted(found[0][1] + found[1][1]) == list(range(len(self._free))) else []
 
     def make_run(self, settings: Sequence[Setting], files: Files) -> DerivedRun | None:
         """Return the run with the values of `settings`; None if it has to be checked as a whole."""
@@ -157,6 +159,8 @@ class _RunPattern:
             groups = _replace_value(groups, one.table, one.key, value)
             given = _replace_value(given, one.table, one.key, value)
             texts.append(format_value(value))
+        if not self._pieces:
+            return None
         parts = []
         for pieces, numbers in self._pieces:
             filled = pieces.copy()
