@@ -18,7 +18,6 @@ from dumbbell.errors import (
     InputError,
     Missing,
     Nothing,
-    OutOfRange,
     Unfit,
     UnknownKey,
     Unreadable,
@@ -26,7 +25,7 @@ from dumbbell.errors import (
     parse_engine_error,
     quote_value,
 )
-from dumbbell.experiment import link_trace, places, plugins, schema, shipped, units, without_effect
+from dumbbell.experiment import link_trace, places, plugins, schema, shipped, without_effect
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
@@ -48,6 +47,8 @@ class _Resolved:
     cell: Cell
     plain: dict[str, Any]
     chosen: list[int]
+    is_right: bool
+    """Whether it is known to be right as the only run of an experiment, if the engine takes it."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ class Experiment:
             if derived is None:
                 table = self._make_plain_table(settings)
                 run, given = schema.check_tables(table, self.files)
-                run = self._patterns.settle(settings, run, given)
+                run = self._patterns.settle(settings, run, given, is_lone=not self.matrix.axes and not self.overrides)
             else:
                 run, given = derived.groups, derived.given
             groups = plain = run | {"seed": seed}
@@ -229,7 +230,7 @@ class Experiment:
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
         if derived is not None:
             cell.set_text(derived.text)
-        return _Resolved(cell, plain, chosen)
+        return _Resolved(cell, plain, chosen, derived is not None and derived.is_right)
 
     def _place_error(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
         """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""
@@ -262,6 +263,8 @@ class Experiment:
         origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
         found: list[InputError] = []
         first, error = self._try_position(origin, asks_engine)
+        if first is not None and first.is_right:  # there is no other run
+            return
         if error is not None:
             found += error.errors
         met = self._find_met(first.plain) if first is not None and self.overrides else set()
@@ -300,7 +303,7 @@ class Experiment:
             try:
                 run = self._resolve_and_say(position, seed)
                 if position not in tried:
-                    self._check_times(run.cell)
+                    without_effect.refuse_late_times(run.cell.groups)
             except InputError as error:
                 yield from error.errors
                 return
@@ -345,7 +348,8 @@ class Experiment:
         """Return the run at a position, or what is wrong with it."""
         try:
             found = self._resolve_and_say(position, self.seeds[0])
-            self._check_times(found.cell)
+            if not found.is_right:
+                without_effect.refuse_late_times(found.cell.groups)
             if asks_engine:
                 self._ask_engine(found.cell)
         except InputError as error:
@@ -368,17 +372,6 @@ class Experiment:
             if one.plain != other.plain:
                 return False
         return True
-
-    def _check_times(self, cell: Cell) -> None:
-        """Refuse what begins or changes after the end of the run."""
-        for key, time in without_effect.list_times(cell.groups):
-            if time >= cell.duration:
-                found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(found, "a time before the end of the run", file=self.file, key=key)
-        for key, time in without_effect.list_latest_starts(cell.groups):
-            if time > cell.duration:
-                found = f'up to "{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(found, "a time before the end of the run, whatever is drawn", file=self.file, key=key)
 
     def _ask_engine(self, cell: Cell) -> None:
         # of what the queues of a sweep tell each may lack some

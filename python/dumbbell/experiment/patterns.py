@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from dumbbell.errors import InputError
-from dumbbell.experiment import schema, spelling
+from dumbbell.experiment import schema, spelling, without_effect
 from dumbbell.experiment.cell import CanonicalText, format_value
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import EVERY, Path, do_overlap
@@ -124,13 +124,17 @@ class DerivedRun(NamedTuple):
     groups: dict[str, Any]
     given: dict[str, Any]
     text: CanonicalText
+    is_right: bool
+    """Whether it can be the only run of its experiment."""
 
 
 class _RunPattern:
     """A run without its seed, what is given of it, and its free values."""
 
-    def __init__(self, groups: dict[str, Any], given: dict[str, Any], free: list[_FreeValue]) -> None:
-        self._groups, self._given, self._free = groups, given, free
+    def __init__(
+        self, groups: dict[str, Any], given: dict[str, Any], free: list[_FreeValue], *, is_right: bool
+    ) -> None:
+        self._groups, self._given, self._free, self._is_right = groups, given, free, is_right
 
     @cached_property
     def _pieces(self) -> list[tuple[list[str], list[int]]]:
@@ -166,7 +170,7 @@ class _RunPattern:
             filled = pieces.copy()
             filled[1::2] = [texts[number] for number in numbers]
             parts.append("".join(filled))
-        return DerivedRun(groups, given, CanonicalText(*parts))
+        return DerivedRun(groups, given, CanonicalText(*parts), self._is_right)
 
 
 def _replace_value(holder: Any, steps: Path, key: str, value: Any) -> Any:
@@ -197,8 +201,13 @@ class RunPatterns:
         pattern = self._known.get((paths, _pack_values(settings, bound)))
         return None if pattern is None else pattern.make_run(settings, self._files)
 
-    def settle(self, settings: Sequence[Setting], run: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-        """Return what `schema.settle` makes of a run with these settings, and keep its pattern; raises InputError."""
+    def settle(
+        self, settings: Sequence[Setting], run: dict[str, Any], given: dict[str, Any], *, is_lone: bool
+    ) -> dict[str, Any]:
+        """Return what `schema.settle` makes of a run with these settings, and keep its pattern; raises InputError.
+
+        A run `is_lone` that is the only one of its experiment.
+        """
         paths = tuple([path for path, _ in settings])
         bound = self._bound.get(paths, ())
         if len(bound) == len(paths):
@@ -214,9 +223,11 @@ class RunPatterns:
             for one in _list_free_values(number, path, watched, given)
         ]
         bound = self._bound[paths] = tuple(n for n in range(len(paths)) if all(one.setting != n for one in free))
+        is_right = is_lone and without_effect.is_lone_run_right(watched, given)
+        is_right = is_right and not any(one.key in _follow(watched, one.table).touched for one in free)
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
-        self._known[paths, _pack_values(settings, bound)] = _RunPattern(settled, given, free)
+        self._known[paths, _pack_values(settings, bound)] = _RunPattern(settled, given, free, is_right=is_right)
         return settled
 
 
