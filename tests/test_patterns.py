@@ -4,13 +4,15 @@ import contextlib
 import copy
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dumbbell.engines.linux import reach
 from dumbbell.errors import InputError
-from dumbbell.experiment import patterns, schema, shipped
+from dumbbell.experiment import matrix, patterns, schema, shipped
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.experiment.patterns import RunPatterns, WatchedTable
 from dumbbell.experiment.registry import read_registry
@@ -125,7 +127,7 @@ def test_several_keys_make_the_run_that_a_check_as_a_whole_makes(seed: int) -> N
     table = copy.deepcopy(draw.choice(BASES))
     experiment = parse(copy.deepcopy(table))
     own = [key for key in KEYS if key.owner in (*read_registry().sections, "cubic", "codel", "red", "pfifo")]
-    for _ in range(8):
+    for _ in range(4):
         chosen = draw.sample(own, draw.randint(1, 4))
         for _ in range(6):
             settings = {key.place + key.param.name: draw.choice(list_values(key)) for key in chosen}
@@ -204,6 +206,31 @@ def test_cells_of_shipped_experiments_are_those_that_a_check_as_a_whole_makes(na
         assert cells == [(cell.config, cell.given, cell.key) for cell in plain.sample_cells(50)]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_with_other_values_make_the_runs_that_checks_as_a_whole_make(seed: int) -> None:
+    draw = random.Random(seed)
+    base = BASES[seed % len(BASES)]
+    places = [path for path, value in patterns.list_leaves(base) if not isinstance(value, list)]
+    values = ["1s", "40ms", "8Mbit", "20%", "2bdp", "reno", "pie", "none", "second", 2, 0.3, True, False, -1]
+    for _ in range(40):
+        table = copy.deepcopy(base)
+        for path in draw.sample(places, draw.choice([1, 1, 2, 4])):
+            (holder,) = matrix.get_path(table, path[:-1])
+            holder[path[-1]] = draw.choice([*values, holder[path[-1]]])
+        found = describe(partial(parse, copy.deepcopy(table), settings=["seeds=[3]"]))
+        with checked_as_a_whole():
+            assert found == describe(partial(parse, copy.deepcopy(table), settings=["seeds=[3]"])), table
+
+
+def test_files_of_tables_are_read_for_each_table(tmp_path: Path) -> None:
+    table = {"duration": "2s", "bottleneck": {"aqm": "codel", "trace": "link.trace"}, "flows": [FLOW]}
+    found = []
+    for times in ("1 2 3", "1 2 3", "2 4 9"):
+        (tmp_path / "link.trace").write_text(times.replace(" ", "\n") + "\n")
+        found.append(parse(copy.deepcopy(table), str(tmp_path / "run.toml"), asks_engine=False).make_cell(0).config)
+    assert found[0] == found[1] != found[2]
+
+
 READS: list[Callable[[Any], object]] = [
     lambda one: one["a"],
     lambda one: one.get("a"),
@@ -247,9 +274,9 @@ def test_a_run_is_watched_and_copied_whole() -> None:
     assert type(copied["a"][0]["b"]) is dict and copied["d"] is run["d"]
 
 
-def test_a_text_of_the_file_is_not_taken_for_the_place_of_a_value() -> None:
-    table = copy.deepcopy(BASES[2])
-    experiment = parse(copy.deepcopy(table))
-    mark = "\ue0000\ue000"
-    for value in ("700", mark, 600, 700):
-        hold(experiment, table, {"flows[0].cc.beta": value, "bottleneck.rate": "6Mbit"}, asks_engine=False)
+def test_an_override_that_no_run_meets_is_told_whatever_was_read_before() -> None:
+    override = [{"when": {"bottleneck.rate": "99Mbit"}, "set": {"flows[0].cc": "reno"}}]
+    for table in (BASES[0], BASES[0], BASES[0] | {"duration": "3s"}):
+        parse(copy.deepcopy(table))
+        with pytest.raises(InputError, match="no run meets this condition"):
+            parse(copy.deepcopy(table) | {"override": override})

@@ -30,13 +30,14 @@ from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.override import Override, parse_override, quote_dotted_key
-from dumbbell.experiment.patterns import RunPatterns, Setting
+from dumbbell.experiment.patterns import RunPatterns, Setting, list_leaves
 from dumbbell.experiment.settings import Settings, copy_value, split_settings
 from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
+_patterns_of_tables = RunPatterns()
 _COMPARED = 64  # cells in which two values of an axis are compared
 
 
@@ -126,7 +127,7 @@ class Experiment:
 
     @cached_property
     def _patterns(self) -> RunPatterns:
-        return RunPatterns(self.files)
+        return RunPatterns()
 
     @cached_property
     def name(self) -> str:
@@ -206,12 +207,19 @@ class Experiment:
     def _resolve_now(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         chosen: list[int] = []
         settings = self._list_settings(position)
+        known, changes = self._patterns, settings
+        if not settings:
+            known, changes = _patterns_of_tables, list_leaves(self.base)
         try:
-            derived = self._patterns.make_run(settings)
+            derived = known.make_run(changes, self.files)
             if derived is None:
                 table = self._make_plain_table(settings)
+                read = self.files.uses
                 run, given = schema.check_tables(table, self.files)
-                run = self._patterns.settle(settings, run, given, is_lone=not self.matrix.axes and not self.overrides)
+                if settings or self.files.uses == read:
+                    run = known.settle(changes, run, given)
+                else:  # a file may change before the next table names it
+                    schema.settle(run, given)
             else:
                 run, given = derived.groups, derived.given
             groups = plain = run | {"seed": seed}
@@ -230,7 +238,8 @@ class Experiment:
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
         if derived is not None:
             cell.set_text(derived.text)
-        return _Resolved(cell, plain, chosen, derived is not None and derived.is_right)
+        is_lone = not self.matrix.axes and not self.overrides
+        return _Resolved(cell, plain, chosen, is_lone and derived is not None and derived.is_right)
 
     def _place_error(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
         """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""

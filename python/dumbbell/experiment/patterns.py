@@ -24,8 +24,11 @@ from dumbbell.experiment.registry import Param, read_registry
 Setting = tuple[Path, Any]
 Paths = tuple[Path, ...]
 _MOST_KEPT = 256  # patterns of an experiment
+_MOST_SETTINGS = 64  # of a run that makes a pattern
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-_MARK = re.compile(r'"\\ue000(\d+)\\ue000"')  # in canonical text, where a value is to be put
+_MARK = re.compile(
+    r'"\\ue000(\d+)\\ue000"'
+)  # in canonical text, where a value is to be put; names have no such characters
 _BY_NAME = ("aqm", "cc", "link")  # tables of algorithms
 
 
@@ -125,33 +128,37 @@ class DerivedRun(NamedTuple):
     given: dict[str, Any]
     text: CanonicalText
     is_right: bool
-    """Whether it can be the only run of its experiment."""
+    """Whether it can be the only run of an experiment."""
 
 
 class _RunPattern:
     """A run without its seed, what is given of it, and its free values."""
 
     def __init__(
-        self, groups: dict[str, Any], given: dict[str, Any], free: list[_FreeValue], *, is_right: bool
+        self, groups: dict[str, Any], given: dict[str, Any], free: list[_FreeValue], right: dict[int, Any] | None
     ) -> None:
-        self._groups, self._given, self._free, self._is_right = groups, given, free, is_right
+        """Keep them. The run can be the only one of its experiment if its settings have the values in `right`."""
+        self._groups, self._given, self._free, self._right = groups, given, free, right
 
     @cached_property
     def _pieces(self) -> list[tuple[list[str], list[int]]]:
         """The text ahead of the seed and behind it: pieces with free values in between, and the numbers of these.
 
-        None at all if a text of the experiment looks like the place of a value.
+        None at all if there is a plugin, whose file may change.
         """
         groups = self._groups
         for number, one in enumerate(self._free):
             groups = _replace_value(groups, one.table, one.key, f"\ue000{number}\ue000")
         text = CanonicalText.format(groups)
+        if '"plugin":' in text.ahead + text.behind:
+            return []
         cut = [_MARK.split(part) for part in (text.ahead, text.behind)]
-        found = [(pieces, list(map(int, pieces[1::2]))) for pieces in cut]
-        return found if sorted(found[0][1] + found[1][1]) == list(range(len(self._free))) else []
+        return [(pieces, list(map(int, pieces[1::2]))) for pieces in cut]
 
     def make_run(self, settings: Sequence[Setting], files: Files) -> DerivedRun | None:
         """Return the run with the values of `settings`; None if it has to be checked as a whole."""
+        if not self._pieces:
+            return None
         groups, given, texts = self._groups, self._given, []
         for one in self._free:
             try:
@@ -163,14 +170,13 @@ class _RunPattern:
             groups = _replace_value(groups, one.table, one.key, value)
             given = _replace_value(given, one.table, one.key, value)
             texts.append(format_value(value))
-        if not self._pieces:
-            return None
         parts = []
         for pieces, numbers in self._pieces:
             filled = pieces.copy()
             filled[1::2] = [texts[number] for number in numbers]
             parts.append("".join(filled))
-        return DerivedRun(groups, given, CanonicalText(*parts), self._is_right)
+        is_right = self._right is not None and all(settings[n][1] == value for n, value in self._right.items())
+        return DerivedRun(groups, given, CanonicalText(*parts), is_right)
 
 
 def _replace_value(holder: Any, steps: Path, key: str, value: Any) -> Any:
@@ -183,34 +189,43 @@ def _replace_value(holder: Any, steps: Path, key: str, value: Any) -> Any:
     return copied
 
 
-class RunPatterns:
-    """The patterns of the runs of an experiment, by the keys that its matrix and its settings set."""
+def list_leaves(table: dict[str, Any]) -> list[Setting]:
+    """Return every value of a table with its path: the settings that make it."""
+    found: list[Setting] = []
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
+    def visit(holder: Any, path: Path) -> None:
+        for step, one in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if one and isinstance(one, dict | list):
+                visit(one, (*path, step))
+            else:
+                found.append(((*path, step), one))
+
+    visit(table, ())
+    return found
+
+
+class RunPatterns:
+    """Patterns of runs, by the keys that are set: by the matrix and the settings of an experiment, or in a table."""
+
+    def __init__(self) -> None:
         self._bound: dict[Paths, tuple[int, ...]] = {}
         """The settings on which anything depends, by their numbers."""
         self._known: dict[tuple[Paths, bytes], _RunPattern] = {}
 
-    def make_run(self, settings: Sequence[Setting]) -> DerivedRun | None:
+    def make_run(self, settings: Sequence[Setting], files: Files) -> DerivedRun | None:
         """Return the run with these settings; None if it has to be checked as a whole."""
         paths = tuple([path for path, _ in settings])
         bound = self._bound.get(paths)
         if bound is None or len(bound) == len(paths):
             return None
         pattern = self._known.get((paths, _pack_values(settings, bound)))
-        return None if pattern is None else pattern.make_run(settings, self._files)
+        return None if pattern is None else pattern.make_run(settings, files)
 
-    def settle(
-        self, settings: Sequence[Setting], run: dict[str, Any], given: dict[str, Any], *, is_lone: bool
-    ) -> dict[str, Any]:
-        """Return what `schema.settle` makes of a run with these settings, and keep its pattern; raises InputError.
-
-        A run `is_lone` that is the only one of its experiment.
-        """
+    def settle(self, settings: Sequence[Setting], run: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        """Return what `schema.settle` makes of a run with these settings, and keep its pattern; raises InputError."""
         paths = tuple([path for path, _ in settings])
         bound = self._bound.get(paths, ())
-        if len(bound) == len(paths):
+        if len(bound) == len(paths) or len(paths) > _MOST_SETTINGS:
             schema.settle(run, given)
             return run
         watched = watch(run)
@@ -223,11 +238,13 @@ class RunPatterns:
             for one in _list_free_values(number, path, watched, given)
         ]
         bound = self._bound[paths] = tuple(n for n in range(len(paths)) if all(one.setting != n for one in free))
-        is_right = is_lone and without_effect.is_lone_run_right(watched, given)
-        is_right = is_right and not any(one.key in _follow(watched, one.table).touched for one in free)
+        right = None
+        if without_effect.is_lone_run_right(watched, given):
+            read = (one.setting for one in free if one.key in _follow(watched, one.table).touched)
+            right = {number: settings[number][1] for number in read}
         if len(self._known) >= _MOST_KEPT:
             self._known.clear()
-        self._known[paths, _pack_values(settings, bound)] = _RunPattern(settled, given, free, is_right=is_right)
+        self._known[paths, _pack_values(settings, bound)] = _RunPattern(settled, given, free, right)
         return settled
 
 
@@ -246,8 +263,10 @@ def _list_free_values(setting: int, path: Path, run: WatchedTable, given: dict[s
         for table in _list_tables(path[:-1], run):
             own, written = (_follow(holder, table) for holder in (run, given))
             param, key = _find_params(table, own).get(str(path[-1])), str(path[-1])
+            if param is None or key in own.touched:
+                return []
             value = dict.get(own, key)
-            if param is None or key in own.touched or type(value) not in _PLAIN or written[key] != value:
+            if type(value) not in _PLAIN or written[key] != value:
                 return []
             found.append(_FreeValue(setting, table, key, param))
     except (LookupError, AttributeError):  # a run has the value elsewhere, or has no such value
