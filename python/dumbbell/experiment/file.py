@@ -1,7 +1,6 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
 import copy
-import dataclasses
 import itertools
 import pickle
 import random
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dumbbell import _native
 from dumbbell.errors import (
@@ -41,8 +40,7 @@ _patterns_of_tables = RunPatterns()
 _COMPARED = 64  # cells in which two values of an axis are compared
 
 
-@dataclass(frozen=True)
-class _Resolved:
+class _Resolved(NamedTuple):
     """A run, the run without overrides, and the numbers of the overrides that apply."""
 
     cell: Cell
@@ -83,7 +81,7 @@ class Experiment:
         if not further:
             return self
         every = (*((key, value) for key, value in self.given if key not in names), *further)
-        with places.place_errors(self.file):
+        with places.ErrorPlacer(self.file):
             if names == {"seeds"}:
                 return self._set_seeds(further[0][1], every)
             if names.isdisjoint((*schema.PLAN_KEYS, *(axis.text for axis in self.matrix.axes))):
@@ -103,10 +101,9 @@ class Experiment:
 
     def _change(self, **fields: Any) -> "Experiment":
         """Return the experiment with other fields; its table and its name stay as they are."""
-        changed = {key: value for key, value in self.__dict__.items() if key != "_resolved"}
-        changed |= {"_base": self._base, "_patterns": self._patterns, "name": self.name, **fields}
         other = object.__new__(Experiment)  # a frozen dataclass sets its fields one by one
-        other.__dict__.update(changed)
+        caches = {"_base": self._base, "_patterns": self._patterns, "name": self.name, "_resolved": {}}
+        other.__dict__.update(self.__dict__ | caches | fields)
         return other
 
     def _set_further(
@@ -201,7 +198,7 @@ class Experiment:
                 self._resolved.clear()
             self._resolved[position] = found
         if found.cell.seed != seed:
-            found = dataclasses.replace(found, cell=found.cell.set_seed(seed))
+            found = found._replace(cell=found.cell.set_seed(seed))
         return found
 
     def _resolve_now(self, position: tuple[int, ...], seed: int) -> "_Resolved":
@@ -589,5 +586,5 @@ def load(file: str | Path, settings: Settings = None, *, asks_engine: bool = Tru
     """
     path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
     table = read_toml(path, known=shipped.list_experiments())
-    with places.place_errors(path):
+    with places.ErrorPlacer(path):
         return parse(table, str(path), settings, asks_engine=asks_engine)
