@@ -10,7 +10,7 @@ from conftest import Command, parsed
 from dumbbell import _native
 from dumbbell.cli import describe, key_reference
 from dumbbell.errors import InputError
-from dumbbell.experiment import json_schema, schema
+from dumbbell.experiment import file, json_schema, patterns, schema
 from dumbbell.experiment.registry import read_registry
 
 CUBIC = [{"cc": "cubic"}]
@@ -131,6 +131,7 @@ def with_a_switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     for cache in caches:
         cache.cache_clear()
     monkeypatch.setattr(schema, "_checked", {})  # sections that were checked before
+    monkeypatch.setattr(file, "_patterns_of_tables", patterns.RunPatterns())  # and runs
     yield switch
     monkeypatch.undo()
     for cache in caches:

@@ -56,6 +56,7 @@ PROTOCOLS = {
     "python/dumbbell/pages": {"count", "number", "both"},  # words of templates
     "python/dumbbell/pages/example/study.py": {"runs"},
     "studies/coexistence/terms.py": {"runs", "classes"},
+    "python/dumbbell/experiment/patterns.py": {"items", "values", "setdefault", "pop"},  # of dict
     "python/dumbbell/figures/canvas.py": {"savefig"},  # of matplotlib
     "python/dumbbell/play/server.py": {"log_message"},  # of http.server
     "website/hooks.py": {"on_config", "on_files", "on_page_markdown", "on_post_build", "on_post_page"},  # of MkDocs

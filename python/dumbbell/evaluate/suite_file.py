@@ -268,7 +268,7 @@ def find_suite_file(name: str, known: Mapping[str, Path]) -> Path:
 def read_suite_file(path: Path, read: Callable[[dict[str, Any], Path], _T]) -> _T:
     """Return what `read` makes of the file of a suite. Raises InputError."""
     table = read_toml(path, "a suite (TOML)")
-    with places.place_errors(path):
+    with places.ErrorPlacer(path):
         try:
             return read(table, path)
         except InputError as error:
@@ -284,7 +284,7 @@ def replace_bars(suite: EvaluationSuite, path: Path) -> EvaluationSuite:
     table = read_toml(path, "bars by criterion (TOML)")
     known = {one.id: one for one in suite.criteria}
     names = {*suite.words, *suite.yardsticks}
-    with places.place_errors(path):
+    with places.ErrorPlacer(path):
         try:
             for key, value in table.items():
                 if key not in known:

@@ -1,6 +1,5 @@
 """One run of an experiment: its resolved parameters, its key, and about how much work it is."""
 
-import bisect
 import hashlib
 import json
 import marshal
@@ -24,10 +23,11 @@ _texts: dict[bytes, str] = {}
 
 def format_canonical(groups: dict[str, Any]) -> str:
     """Return parameters as text that is the same for the same parameters."""
-    return "{" + ",".join([f'"{key}":{_format_value(groups[key])}' for key in sorted(groups)]) + "}"
+    return "{" + ",".join([f'"{key}":{format_value(groups[key])}' for key in sorted(groups)]) + "}"
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Return a parameter, or a table or a list of them, as canonical text has it."""
     if type(value) is int:
         return str(value)
     content = marshal.dumps(value, 2)  # this version writes equal values alike, and unequal ones unlike
@@ -47,25 +47,33 @@ def compute_digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-class _Text:
+_SEED = '"seed":'
+
+
+class CanonicalText:
     """The canonical text of runs that only their seeds tell apart, made once for all of them."""
 
-    def __init__(self, groups: dict[str, Any]) -> None:
-        keys = sorted(groups.keys() - {"seed"})
-        parts = [f'"{key}":{_format_value(groups[key])}' for key in keys]
-        place = bisect.bisect(keys, "seed")
-        self._ahead = "".join(["{", *(f"{part}," for part in parts[:place]), '"seed":'])
-        self._behind = "".join([*(f",{part}" for part in parts[place:]), "}"])
-        self._parts = parts
+    def __init__(self, ahead: str, behind: str) -> None:
+        """Take the text ahead of the seed, up to its key, and behind it."""
+        self.ahead, self.behind = ahead, behind
+
+    @classmethod
+    def format(cls, groups: dict[str, Any]) -> "CanonicalText":
+        """Return the text of a run, whose seed is left out if it has one."""
+        parts = [(key, f'"{key}":{format_value(groups[key])}') for key in sorted(groups) if key != "seed"]
+        ahead = "".join([f"{part}," for key, part in parts if key < "seed"])
+        behind = "".join([f",{part}" for key, part in parts if key > "seed"])
+        return cls(f"{{{ahead}{_SEED}", f"{behind}}}")
 
     def insert_seed(self, seed: object) -> str:
         """Return the text of the run with a seed."""
-        return f"{self._ahead}{seed}{self._behind}"
+        return f"{self.ahead}{seed}{self.behind}"
 
     @cached_property
     def key(self) -> str:
         """Hash of what there is without a seed."""
-        return compute_digest(f"{{{','.join(self._parts)}}}")
+        ahead, behind = self.ahead.removesuffix(_SEED), self.behind.removeprefix(",")
+        return compute_digest((ahead.removesuffix(",") if behind == "}" else ahead) + behind)
 
 
 @dataclass(frozen=True)
@@ -95,8 +103,12 @@ class Cell:
         return other
 
     @cached_property
-    def _text(self) -> _Text:
-        return _Text(self.groups)
+    def _text(self) -> CanonicalText:
+        return CanonicalText.format(self.groups)
+
+    def set_text(self, text: CanonicalText) -> None:
+        """Say what the canonical text is, where that is known already."""
+        self.__dict__["_text"] = text  # as a cached property keeps it
 
     @property
     def config(self) -> str:

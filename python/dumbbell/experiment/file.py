@@ -1,7 +1,6 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
 import copy
-import dataclasses
 import itertools
 import pickle
 import random
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dumbbell import _native
 from dumbbell.errors import (
@@ -18,7 +17,6 @@ from dumbbell.errors import (
     InputError,
     Missing,
     Nothing,
-    OutOfRange,
     Unfit,
     UnknownKey,
     Unreadable,
@@ -26,30 +24,30 @@ from dumbbell.errors import (
     parse_engine_error,
     quote_value,
 )
-from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, units, without_effect
+from dumbbell.experiment import link_trace, places, plugins, schema, shipped, without_effect
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.override import Override, parse_override, quote_dotted_key
+from dumbbell.experiment.patterns import RunPatterns, Setting, list_leaves
 from dumbbell.experiment.settings import Settings, copy_value, split_settings
 from dumbbell.experiment.toml_file import read_toml
 
 T = TypeVar("T")
-_Setting = tuple[keys.Path, Any]
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
-_HOPS = tuple((name,) for name in net.HOPS)
 _KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
+_patterns_of_tables = RunPatterns()
 _COMPARED = 64  # cells in which two values of an axis are compared
 
 
-@dataclass(frozen=True)
-class _Resolved:
-    """A run, its table, the run without overrides, and the numbers of the overrides that apply."""
+class _Resolved(NamedTuple):
+    """A run, the run without overrides, and the numbers of the overrides that apply."""
 
     cell: Cell
-    table: dict[str, Any]
     plain: dict[str, Any]
     chosen: list[int]
+    is_right: bool
+    """Whether it is known to be right as the only run of an experiment, if the engine takes it."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Experiment:
     base: dict[str, Any]
     matrix: keys.Matrix
     overrides: tuple[Override, ...]
-    settings: tuple[_Setting, ...]
+    settings: tuple[Setting, ...]
     files: Files
     engine: str = ""
     """Version of the engine that makes the runs; that of the simulator if empty."""
@@ -83,7 +81,7 @@ class Experiment:
         if not further:
             return self
         every = (*((key, value) for key, value in self.given if key not in names), *further)
-        with places.place_errors(self.file):
+        with places.ErrorPlacer(self.file):
             if names == {"seeds"}:
                 return self._set_seeds(further[0][1], every)
             if names.isdisjoint((*schema.PLAN_KEYS, *(axis.text for axis in self.matrix.axes))):
@@ -103,14 +101,13 @@ class Experiment:
 
     def _change(self, **fields: Any) -> "Experiment":
         """Return the experiment with other fields; its table and its name stay as they are."""
-        changed = {key: value for key, value in self.__dict__.items() if key != "_resolved"}
-        changed |= {"_base": self._base, "name": self.name, **fields}
         other = object.__new__(Experiment)  # a frozen dataclass sets its fields one by one
-        other.__dict__.update(changed)
+        caches = {"_base": self._base, "_patterns": self._patterns, "name": self.name, "_resolved": {}}
+        other.__dict__.update(self.__dict__ | caches | fields)
         return other
 
     def _set_further(
-        self, further: list[_Setting], every: tuple[tuple[str, Any], ...], asks_engine: bool
+        self, further: list[Setting], every: tuple[tuple[str, Any], ...], asks_engine: bool
     ) -> "Experiment":
         """Return the experiment with settings of keys of its runs: what else was checked is not checked again."""
         _refuse_changed_axes(self.matrix, further)
@@ -124,6 +121,10 @@ class Experiment:
     @cached_property
     def _base(self) -> bytes:
         return pickle.dumps(self.base)
+
+    @cached_property
+    def _patterns(self) -> RunPatterns:
+        return RunPatterns()
 
     @cached_property
     def name(self) -> str:
@@ -149,7 +150,30 @@ class Experiment:
 
     def make_table(self, position: tuple[int, ...]) -> dict[str, Any]:
         """Return the run at a position of the matrix as a file has it, without seeds; raises InputError."""
-        return self._resolve_and_say(position, self.seeds[0]).table
+        found = self._resolve_and_say(position, self.seeds[0])
+        table = self._make_plain_table(self._list_settings(position))
+        if found.chosen:
+            self._apply_overrides(table, found.chosen)
+        return table
+
+    def _list_settings(self, position: tuple[int, ...]) -> list[Setting]:
+        """Return all that is set in the run at a position, in order."""
+        of_matrix = [(path, value) for key, path, value in self.matrix.list_settings(position) if key != keys.SETTING]
+        return [*of_matrix, *self.settings]
+
+    def _make_plain_table(self, settings: list[Setting]) -> dict[str, Any]:
+        """Return the table of a run before overrides apply; raises InputError."""
+        table: dict[str, Any] = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
+        for path, value in settings:
+            keys.set_path(table, path, value)
+        link_trace.remove_replaced(table, self.settings)
+        return table
+
+    def _apply_overrides(self, table: dict[str, Any], chosen: list[int]) -> None:
+        """Set what overrides set; settings come last. Raises InputError."""
+        for path, value in itertools.chain(*(self.overrides[n][1] for n in chosen), self.settings):
+            keys.set_path(table, path, value)
+        link_trace.remove_replaced(table, self.settings)
 
     def sample_cells(self, most: int) -> list[Cell]:
         """Return up to `most` runs, one drawn at random from each of as many equal parts; the same ones every time."""
@@ -174,31 +198,45 @@ class Experiment:
                 self._resolved.clear()
             self._resolved[position] = found
         if found.cell.seed != seed:
-            found = dataclasses.replace(found, cell=found.cell.set_seed(seed))
+            found = found._replace(cell=found.cell.set_seed(seed))
         return found
 
     def _resolve_now(self, position: tuple[int, ...], seed: int) -> "_Resolved":
         chosen: list[int] = []
+        settings = self._list_settings(position)
+        known, changes = self._patterns, settings
+        if not settings:
+            known, changes = _patterns_of_tables, list_leaves(self.base)
         try:
-            table = pickle.loads(self._base)  # a copy, in a fifth of the time of copy.deepcopy
-            for key, path, value in self.matrix.list_settings(position):
-                if key != keys.SETTING:
-                    keys.set_path(table, path, value)
-            self._set_last(table)
-            groups, given = schema.resolve_and_given(table, seed, self.files)
-            plain = groups
+            derived = known.make_run(changes, self.files)
+            if derived is None:
+                table = self._make_plain_table(settings)
+                read = self.files.uses
+                run, given = schema.check_tables(table, self.files)
+                if settings or self.files.uses == read:
+                    run = known.settle(changes, run, given)
+                else:  # a file may change before the next table names it
+                    schema.settle(run, given)
+            else:
+                run, given = derived.groups, derived.given
+            groups = plain = run | {"seed": seed}
             chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.is_met(plain) for one in when)]
             if chosen:
-                for path, value in itertools.chain.from_iterable(self.overrides[n][1] for n in chosen):
-                    keys.set_path(table, path, value)
-                self._set_last(table)
-                groups, given = schema.resolve_and_given(table, seed, self.files)
+                table = self._make_plain_table(settings)
+                self._apply_overrides(table, chosen)
+                derived = None
+                run, given = schema.check_tables(table, self.files)
+                schema.settle(run, given)
+                groups = run | {"seed": seed}
         except InputError as error:
             raise combine_errors([self._place_error(one, position, chosen) for one in error.errors]) from None
         labels = {key: label(value) for key, _, value in self.matrix.list_settings(position)}
         engine = self.engine or _native.engine_version()
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
-        return _Resolved(cell, table, plain, chosen)
+        if derived is not None:
+            cell.set_text(derived.text)
+        is_lone = not self.matrix.axes and not self.overrides
+        return _Resolved(cell, plain, chosen, is_lone and derived is not None and derived.is_right)
 
     def _place_error(self, error: InputError, position: tuple[int, ...], chosen: list[int]) -> InputError:
         """Return an error of a run, said of what sets its key: a setting, an override, the matrix or else the file."""
@@ -223,29 +261,6 @@ class Experiment:
                 return error.move_into(self.file, f'matrix."{axis.text}"[{digit}]: ')
         return error.move_into(self.file)
 
-    def _set_last(self, table: dict[str, Any]) -> None:
-        for path, value in self.settings:
-            keys.set_path(table, path, value)
-        # a hop has a link, a shaper, or a trace, which replaces the rate too: a user who sets one means it alone
-        given = dict(self.settings)
-        for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
-            replaced: tuple[str, ...] = ()
-            link = given.get((*hop, "link"), "none")
-            if given.get((*hop, "trace"), "none") != "none":
-                replaced = (*link_trace.WITHOUT_TRACE, "link")
-            elif link != "none":
-                of_trace = isinstance(link, dict) and link.get("name") == "trace"
-                replaced = (*link_trace.WITHOUT_LINK, *(link_trace.WITHOUT_TRACE if of_trace else ()))
-            elif (*hop, "shaper") in given:
-                replaced = ("link",)
-            elif (*hop, "rate") in given:
-                replaced = ("trace",)
-            for key in replaced:
-                if (*hop, key) not in given:
-                    for one in keys.get_path(table, hop):
-                        if isinstance(one, dict):
-                            one.pop(key, None)
-
     def find_faults(self, *, overrides: bool, asks_engine: bool = True) -> Iterator[InputError]:
         """Yield what is wrong with any value of any axis, and with all cells of a small matrix.
 
@@ -254,6 +269,8 @@ class Experiment:
         origin, seed = (0,) * len(self.matrix.axes), self.seeds[0]
         found: list[InputError] = []
         first, error = self._try_position(origin, asks_engine)
+        if first is not None and first.is_right:  # there is no other run
+            return
         if error is not None:
             found += error.errors
         met = self._find_met(first.plain) if first is not None and self.overrides else set()
@@ -292,7 +309,7 @@ class Experiment:
             try:
                 run = self._resolve_and_say(position, seed)
                 if position not in tried:
-                    self._check_times(run.cell)
+                    without_effect.refuse_late_times(run.cell.groups)
             except InputError as error:
                 yield from error.errors
                 return
@@ -337,7 +354,8 @@ class Experiment:
         """Return the run at a position, or what is wrong with it."""
         try:
             found = self._resolve_and_say(position, self.seeds[0])
-            self._check_times(found.cell)
+            if not found.is_right:
+                without_effect.refuse_late_times(found.cell.groups)
             if asks_engine:
                 self._ask_engine(found.cell)
         except InputError as error:
@@ -360,17 +378,6 @@ class Experiment:
             if one.plain != other.plain:
                 return False
         return True
-
-    def _check_times(self, cell: Cell) -> None:
-        """Refuse what begins or changes after the end of the run."""
-        for key, time in without_effect.list_times(cell.groups):
-            if time >= cell.duration:
-                found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(found, "a time before the end of the run", file=self.file, key=key)
-        for key, time in without_effect.list_latest_starts(cell.groups):
-            if time > cell.duration:
-                found = f'up to "{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(found, "a time before the end of the run, whatever is drawn", file=self.file, key=key)
 
     def _ask_engine(self, cell: Cell) -> None:
         # of what the queues of a sweep tell each may lack some
@@ -510,7 +517,7 @@ def _list_names(settings: Sequence[tuple[str, Any]]) -> set[str]:
     return names
 
 
-def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[_Setting]:
+def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[Setting]:
     """Return settings of keys of runs, each with the path of its key; raises InputError."""
     try:
         return [(keys.parse_path(key), value) for key, value in settings]
@@ -518,7 +525,7 @@ def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[_Setting]:
         raise error.move("--set", "") from None
 
 
-def _refuse_changed_axes(matrix: keys.Matrix, settings: list[_Setting]) -> None:
+def _refuse_changed_axes(matrix: keys.Matrix, settings: list[Setting]) -> None:
     """Raise InputError if a setting changes what an axis of the matrix says that it sets."""
     for path, value in settings:
         if axis := matrix.find_changed_axis(path):
@@ -579,5 +586,5 @@ def load(file: str | Path, settings: Settings = None, *, asks_engine: bool = Tru
     """
     path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
     table = read_toml(path, known=shipped.list_experiments())
-    with places.place_errors(path):
+    with places.ErrorPlacer(path):
         return parse(table, str(path), settings, asks_engine=asks_engine)

@@ -5,16 +5,19 @@ engine needs, about two characters for each different millisecond (crates/dumbbe
 """
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
 from dumbbell.errors import Conflict, Missing, Unreadable, WrongValue, escape_line, quote_value
+from dumbbell.experiment import matrix, net
 from dumbbell.experiment.files import Files
 from dumbbell.writing import get_reason
 
 MAX_FILE_BYTES = 32 * 2**20
+_HOPS = tuple((name,) for name in net.HOPS)
 ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds per line"
 
 
@@ -91,3 +94,28 @@ def settle(place: str, given: set[str], hop: dict[str, Any]) -> None:
     """Make what a hop says of its link whole; InputError if a key is `given` that another replaces."""
     _apply_link(place, given, hop)
     _apply_trace(place, given, hop)
+
+
+def remove_replaced(table: dict[str, Any], settings: Sequence[tuple[matrix.Path, Any]]) -> None:
+    """Take keys of hops out of a run's table that `settings` of other keys replace.
+
+    A hop has a link, a shaper, or a trace, which replaces the rate too: a user who sets one means it alone.
+    """
+    given = dict(settings)
+    for hop in {path[:-1] for path in given if path[:1] in _HOPS}:
+        replaced: tuple[str, ...] = ()
+        link = given.get((*hop, "link"), "none")
+        if given.get((*hop, "trace"), "none") != "none":
+            replaced = (*WITHOUT_TRACE, "link")
+        elif link != "none":
+            of_trace = isinstance(link, dict) and link.get("name") == "trace"
+            replaced = (*WITHOUT_LINK, *(WITHOUT_TRACE if of_trace else ()))
+        elif (*hop, "shaper") in given:
+            replaced = ("link",)
+        elif (*hop, "rate") in given:
+            replaced = ("trace",)
+        for key in replaced:
+            if (*hop, key) not in given:
+                for one in matrix.get_path(table, hop):
+                    if isinstance(one, dict):
+                        one.pop(key, None)

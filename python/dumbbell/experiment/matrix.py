@@ -201,6 +201,8 @@ class Matrix:
 
     def list_settings(self, position: tuple[int, ...]) -> list[tuple[str, Path, Any]]:
         """Return what the cell at `position` sets, whole tables before keys inside them."""
+        if not self.axes:
+            return []
         pairs = zip(self.axes, position, strict=True)
         flat = [setting for axis, digit in pairs for setting in axis.list_settings(digit)]
         return sorted(flat, key=lambda setting: len(setting[1]))

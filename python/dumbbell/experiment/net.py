@@ -190,7 +190,7 @@ def remove_net(run: dict[str, Any], senders: Sequence[str]) -> None:
     later += [(run["udp"] + run["flows"], _HOSTS)]
     later += [(run["udp"], _ECHO), (run["udp"], _ON_OFF), (run["flows"], _OWN_HOST)]
     for tables, added in later:
-        if tables and all(added.items() <= one.items() for one in tables):
+        if tables and all(one[key] == value for one in tables for key, value in added.items()):
             for one in tables:
                 for key in added:
                     del one[key]

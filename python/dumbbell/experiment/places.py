@@ -1,8 +1,7 @@
 """Where the keys of a TOML file stand, so that an error can say line and column and show the place."""
 
-import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,17 +49,21 @@ def decode_toml(content: bytes) -> str:
     return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
-@contextlib.contextmanager
-def place_errors(file: str | Path) -> Iterator[None]:
-    """Let errors of a TOML file that could be parsed say where in it they are, and in its order."""
-    try:
-        yield
-    except InputError as error:
-        try:
-            text = decode_toml(Path(file).read_bytes())
-        except (OSError, ValueError):  # gone meanwhile
-            raise error from None
-        raise locate_error(error, str(file), text) from None
+class ErrorPlacer:
+    """A context in which errors of a TOML file that could be parsed say where in it they are, and in its order."""
+
+    def __init__(self, file: str | Path) -> None:
+        self._file = file
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, InputError):
+            try:
+                text = decode_toml(Path(self._file).read_bytes())
+            except (OSError, ValueError):  # gone meanwhile
+                return
+            raise locate_error(error, str(self._file), text) from None
 
 
 def locate_error(error: InputError, file: str, text: str) -> InputError:

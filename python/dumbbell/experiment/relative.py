@@ -45,30 +45,28 @@ def parse(param: Param, value: str) -> dict[str, str]:
 def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
     """Replace every share and product of a canonical run by a rate or a window; InputError without file."""
     known = read_registry()
-    rates = {str(hop.get("name", place)): hop["rate"] for place, hop in list_hops(run)}
     for name in ("flows", "web", "udp"):
         for number, (one, own) in enumerate(zip(run[name], given[name], strict=True)):
             place = f"{name}[{number}]"
             for key in RELATIVE.get(name, ()):
                 if isinstance(value := one[key], dict):
                     param = known.sections[name][key]
-                    one[key] = own[key] = _compute(run, one, rates, f"{place}.{key}", param, value)
+                    one[key] = own[key] = _compute(run, one, f"{place}.{key}", param, value)
             if "cc" in one and "plugin" not in one["cc"]:
                 control = one["cc"]["name"]
                 for key in RELATIVE.get(control, ()):
                     if isinstance(value := one["cc"][key], dict):
                         param = known.cc[control].params[key]
-                        found = _compute(run, one, rates, f"{place}.cc.{key}", param, value)
+                        found = _compute(run, one, f"{place}.cc.{key}", param, value)
                         one["cc"][key] = own["cc"][key] = found
 
 
-def _compute(
-    run: dict[str, Any], sender: dict[str, Any], rates: dict[str, int], key: str, param: Param, value: dict[str, str]
-) -> int:
+def _compute(run: dict[str, Any], sender: dict[str, Any], key: str, param: Param, value: dict[str, str]) -> int:
     """Return the rate, bit/s, or the window, segments, that a share or a product is for `sender`."""
     ((kind, text),) = value.items()
     usual = "reverse" if sender["direction"] == "up" else "bottleneck"
     first = (sender["route"] or [usual])[0]
+    rates = {str(hop.get("name", place)): hop["rate"] for place, hop in list_hops(run)}
     if first not in rates:  # the engine refuses the route
         return int(param.min)
     rate = rates[first]

@@ -569,17 +569,25 @@ def resolve(table: dict[str, Any], seed: int, files: Files | None = None) -> dic
     congestion controls that `table` does not set have the values of the hosts' profile. `files` reads the
     files that it names. Raises InputError.
     """
-    return resolve_and_given(table, seed, files)[0]
+    run, given = check_tables(table, files)
+    settle(run, given)
+    return run | {"seed": seed}
 
 
-def resolve_and_given(
-    table: dict[str, Any], seed: int, files: Files | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what `resolve` does, and of it only the keys that `table` sets, in the same tables and lists.
+def check_tables(table: dict[str, Any], files: Files | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a run whose tables are checked one by one, with every key, and the keys that `table` sets.
 
-    A profile of hosts and a version of an algorithm that `table` names set what `describe` says of them.
+    Raises InputError.
     """
-    run, given = _check_in_parts(table, files) or _check_at_once(table, files)
+    return _check_in_parts(table, files) or _check_at_once(table, files)
+
+
+def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
+    """Check a run as a whole, and give keys the values that follow from others: it is canonical then, without a seed.
+
+    A profile of hosts and a version of an algorithm that are `given` set what `describe` says of them, which is then
+    given too. Raises InputError.
+    """
     count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
     if count > MAX_FLOWS:
         raise TooMany(f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}", key="flows")
@@ -598,7 +606,6 @@ def resolve_and_given(
     remove_net(run, list(SENDERS))
     if not run["app"]:  # the configuration of such a run is as it was before there were applications
         del run["app"]
-    return run | {"seed": seed}, given
 
 
 def _make_empty_run() -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from dumbbell.errors import Unfit
-from dumbbell.experiment import plugins
+from dumbbell.errors import InputError, OutOfRange, Unfit
+from dumbbell.experiment import plugins, units
 from dumbbell.experiment.net import list_hops
 from dumbbell.experiment.registry import read_registry
 from dumbbell.experiment.shaping import shapes_within_link
@@ -178,6 +178,28 @@ def list_times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
                     yield f"{place}.{key}", one[key]
             if one.get("path") or one.get("ack_path"):
                 yield from _list_stages(place, one, ("path", "ack_path"))
+
+
+def refuse_late_times(run: dict[str, Any]) -> None:
+    """Raise InputError, without a file, for what begins or changes after the end of a run."""
+    for key, time in list_times(run):
+        if time >= run["duration"]:
+            found = f'"{units.show("time", time)}" in a run of {units.show("time", run["duration"])}'
+            raise OutOfRange(found, "a time before the end of the run", key=key)
+    for key, time in list_latest_starts(run):
+        if time > run["duration"]:
+            found = f'up to "{units.show("time", time)}" in a run of {units.show("time", run["duration"])}'
+            raise OutOfRange(found, "a time before the end of the run, whatever is drawn", key=key)
+
+
+def is_lone_run_right(run: dict[str, Any], given: dict[str, Any]) -> bool:
+    """Return whether a run can be the only one of an experiment: no key is without effect, no time after its end."""
+    try:
+        refuse_late_times(run)
+    except InputError:
+        return False
+    is_idle = not has_tcp(run) and find_unused_tcp_key(run["hosts"], given["hosts"]) is not None
+    return not is_idle and not run["record"].get("queue") and find_unused_burst([run]) is None
 
 
 def list_latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:

@@ -105,7 +105,7 @@ class SearchPlan:
 def load_search(file: str | Path, settings: Settings = None) -> SearchPlan:
     """Return the search in a TOML file, with settings of its experiment applied. Raises InputError."""
     table = read_toml(file, "a search file (TOML)")
-    with places.place_errors(file):
+    with places.ErrorPlacer(file):
         return parse_search(table, str(file), settings)
 
 
