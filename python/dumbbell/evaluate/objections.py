@@ -19,11 +19,13 @@ from dumbbell.evaluate.plan import make_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite
 from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import read_registry
-from dumbbell.words import capitalise, format_count, format_measured, format_rate, join_words
+from dumbbell.words import capitalise, format_count, format_measured, format_percent, format_rate, join_words
 
 OURS = "ours"
 """The beginning of the origin of a word that is not from a document."""
 _MOST_NAMED = 6  # names in a sentence
+COVERAGE = {2: 0.5, 3: 0.74, 5: 0.83, 10: 0.9}
+"""The share of intervals that hold the mean, by number of seeds, if values are normal: 95 % would need more seeds."""
 DEPLOYMENT = "5.3.2"
 """The section of RFC 9743 on incremental deployment."""
 _RFC_9743 = "rfc9743"
@@ -100,7 +102,8 @@ def _answer_thresholds(found: Evaluation) -> Iterator[str]:
             yield f"{_count_criteria(names)} can pass, by a number {origin}: {_name_some(names)}."
     failing, numbers = [one.criterion.id for one in found.verdicts if one.criterion.fails], split_by_origin("fails")[1]
     if failing:
-        yield f"{_count_criteria(failing)} can fail, since a document names the failure: {_name_some(failing)}."
+        count, which = _count_criteria(failing), _name_some(failing)
+        yield f"{count} can fail, since a document names the failure or warns of it: {which}."
     else:
         yield "Nothing can fail: no criterion names a failure of a document."
     if numbers:
@@ -113,8 +116,8 @@ def _answer_bars(found: Evaluation) -> Iterator[str]:
         return
     bars = [bar for one in found.verdicts for bar in one.criterion.bars]
     of_document = sum(is_of_document(bar, found.suite) for bar in bars)
-    yield f"Of {format_count(len(bars), 'bar')} {len(bars) - of_document} are ours, in a margin or in a number."
-    yield "The list of grades, words and bars has each of them, with the origin of its words."
+    yield f"{len(bars) - of_document} of {format_count(len(bars), 'bar')} are ours, in a margin or in a number."
+    yield "The report has each of them, with the origin of its words."
     replaced: dict[str, list[str]] = {}
     for one in found.verdicts:
         if one.criterion.origin:
@@ -130,16 +133,18 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
     if not yardsticks or found.is_judged:
         yield "Nothing is compared with a yardstick."
         return
-    if found.subject.value in yardsticks:
-        yield f"{found.subject.name} is a yardstick itself: by bars that are relative to itself it cannot be worse."
     uses = {name: sum(name in bar.names for one in found.verdicts for bar in one.criterion.bars) for name in yardsticks}
     first = max(yardsticks, key=lambda name: uses[name])
+    if found.subject.value in yardsticks:
+        relative = "by bars that are relative to itself it cannot be worse"
+        what = relative if uses[found.subject.value] else "no bar is relative to it"
+        yield f"{found.subject.name} is a yardstick itself: {what}."
     for other in yardsticks:
         cells, changed = _count_changed(found, first, other)
         if cells and other != first:
             names = f": {_name_some(changed)}" if changed else ""
-            sides = f"{len(changed)} of {cells} cells change sides{names}"
-            yield f"With {other} in the place of {first} in the bars, {sides}."
+            sides = f"{len(changed)} of {format_count(cells, 'grade')} of cells change between good and bad{names}"
+            yield f"With the yardstick {other} in the place of {first} in the bars, {sides}."
     if len(yardsticks) == 1:
         yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
     noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
@@ -226,11 +231,11 @@ def _answer_engine(found: Evaluation) -> Iterator[str]:
     yield f"It is one: engine {_native.engine_version()} of dumbbell."
     parts = _list_parts(found)
     if not parts:
-        yield "The judges prepare paths that nobody shares."
+        yield "The judges prepare paths with one flow."
         return
     compared = _list_compared()
     plain = sum(not one.more and compared >= set(itertools.product(one.queues, one.controls)) for one in parts)
-    count = f"{plain} of its {len(parts)} cells, with the subject or a yardstick,"
+    count = f"It runs {len(parts)} experiments, each a cell with the subject or a yardstick: {plain} of them"
     pairs = "in pairs that were compared with real Linux on other paths (dumbbell validate)"
     yield f"{count} have queues and congestion controls alone, {pairs}."
     never = {name for one in parts for name in one.queues | one.controls} - {name for pair in compared for name in pair}
@@ -238,7 +243,7 @@ def _answer_engine(found: Evaluation) -> Iterator[str]:
         yield f"Not compared with Linux there: {_name_some(sorted(never))}."
     more = Counter(name for one in parts for name in one.more)
     if more:
-        yield f"Cells with more: {join_words(f'{_MORE[name]} {count}' for name, count in sorted(more.items()))}."
+        yield f"Experiments with more: {join_words(f'{_MORE[name]} {count}' for name, count in sorted(more.items()))}."
     yield "A simulation shows mechanisms and safety, not a deployment."
     if found.suite.of in ("cc", "aqm"):
         yield "--engine linux runs the cells that a kernel can run."
@@ -283,6 +288,9 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
     if parts and seeds:
         most = format_count(max(seeds), "seed")
         yield f"Each cell that has data has {f'{min(seeds)} to ' if min(seeds) < max(seeds) else ''}{most}."
+        if max(seeds) > 1:
+            shares = join_words(f"{number} seeds in {format_percent(share)}" for number, share in COVERAGE.items())
+            yield f"Intervals resample the seeds: of normal values, they hold the mean with {shares} of cases."
     places = {place for one in found.verdicts for place in one.cells}
     if parts and found.quick:
         whole = make_plan(found.suite, [found.subject], 1)
@@ -312,7 +320,7 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
         yield "All cells of each criterion have the same grade."
     open_cells = sum(one.decide_grade(place) == grades.CANNOT_TELL for one in found.verdicts for place in one.cells)
     if open_cells:
-        yield f"The grade of {format_count(open_cells, 'cell')} is open with these seeds."
+        yield f"{capitalise(format_count(open_cells, 'grade'))} of cells cannot be decided with these seeds."
     for one in found.verdicts:
         if found.suite.name == _RFC_9743 and DEPLOYMENT in one.criterion.answers:
             places = {place: found.format_place(place) or "the only cell" for place in one.cells}
@@ -323,7 +331,7 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
 def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
     answered = len(found.suite.paragraphs) - len(unanswered)
-    yield f"Of {format_count(len(found.suite.paragraphs), 'section')} {answered} are answered by runs."
+    yield f"Runs answer {answered} of {format_count(len(found.suite.paragraphs), 'section')}."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:
@@ -349,6 +357,6 @@ def _answer_transport(found: Evaluation) -> Iterator[str]:
     elif not found.is_judged:
         yield "All controls have the same TCP, dumbbell's, with the loss recovery and the timeouts of Linux."
     for one in theirs:
-        yield f"{one.criterion.id} mostly judges the transport: {one.grade}."
+        yield f"{one.criterion.id} mostly judges the transport; its grade: {one.grade}."
     if not theirs:
         yield "No criterion here is mostly about it." if found.suite.of != "stack" else ""
