@@ -15,13 +15,14 @@ import pytest
 
 import dumbbell
 from conftest import Command
+from dumbbell.cli.evaluate_options import strip_ending
 from dumbbell.engines import sweep
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError, Unfit
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import parse_bar
 from dumbbell.evaluate.evaluation import evaluate, find_status
-from dumbbell.evaluate.grade import judge_cell
+from dumbbell.evaluate.grade import CellGrade, judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, EvaluationSuite, Seeds, list_suites, load_suite
@@ -193,6 +194,33 @@ def test_a_grade_is_sure_if_resampled_seeds_give_it_too() -> None:
     # paired seeds: each run is just as far from its yardstick, however much both vary
     paired = {"it": make_runs(1.5, 3.5, 9.5, 0.5), "cubic": make_runs(1, 3, 9, 0)}
     assert judge_cell(criterion, MEAN, {}, "it", paired, "x").sure
+
+
+def test_a_pass_or_a_failure_is_one_in_nearly_all_resamples() -> None:
+    criterion = make_criterion(passes="<= little", level="<= 1.5 * cubic", fails="> 0.05 and > 3 * cubic")
+
+    def judge(mine: tuple[float, ...], theirs: float) -> CellGrade:
+        values = {"it": make_runs(*mine), "cubic": make_runs(*(theirs for _ in mine))}
+        return judge_cell(criterion, MEAN, {"little": 0.02}, "it", values, "x")
+
+    # the mean of 0.0195 keeps the number, as many means of resampled seeds do not; all are within the margin
+    assert (judge((0.01, 0.029), 0.03).grade, judge((0.01, 0.029), 0.03).sure) == (grades.NO_WORSE, True)
+    assert judge((0.01, 0.019), 0.03).grade == grades.PASSES
+    # the mean of 0.055 is a failure, as many are not; all are beyond the margin
+    assert (judge((0.03, 0.08), 0.01).grade, judge((0.03, 0.08), 0.01).sure) == (grades.WORSE, True)
+    assert judge((0.06, 0.08), 0.01).grade == grades.FAILS
+
+
+@pytest.mark.parametrize(("value", "excess"), [(4.0, 1.0), (0.25, 0.5), (1.0, -0.5), (1.9, -0.05), (0.55, -0.1)])
+def test_a_value_is_beyond_the_nearer_end_of_a_bar_with_two(value: float, excess: float) -> None:
+    criterion = make_criterion(level=">= 0.5 and <= 2")
+    found = judge_cell(criterion, MEAN, {}, "it", {"it": make_runs(value)}, "x")
+    assert found.excess == pytest.approx(excess)
+
+
+@pytest.mark.parametrize("name", ["out", "out.html", "out.duckdb"])
+def test_an_output_is_named_with_its_ending_or_without(name: str) -> None:
+    assert strip_ending(name) == "out"
 
 
 def test_seeds_count_that_all_have_and_no_data_is_said() -> None:
