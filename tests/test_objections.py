@@ -81,6 +81,12 @@ def test_another_run_has_other_answers(tmp_path: Path) -> None:
     queue = carry_out("rfc7928", "step", ["friendly-use"], tmp_path)
     assert "Not compared with Linux there: step." in answer(queue)[TITLES[3]]
     assert "pfifo is the only yardstick" in answer(queue)[TITLES[2]]
+    # a queue has to be shorter than tail drop, also if it is tail drop
+    tail = answer(carry_out("rfc7928", "pfifo", ["friendly-queue", "friendly-use"], tmp_path))[TITLES[2]]
+    assert (
+        "pfifo is a yardstick itself: bars that ask for more than it has itself make it worse in friendly-queue."
+        in tail
+    )
 
 
 def test_bars_of_others_are_said_to_be_theirs(reno: Evaluation) -> None:

@@ -17,7 +17,6 @@ from dumbbell.evaluate.evaluation import Evaluation, evaluate
 from dumbbell.evaluate.grade import rank
 from dumbbell.evaluate.plan import Candidate
 from dumbbell.evaluate.suite_file import load_suite
-from dumbbell.evaluate.verdict_report import format_measure
 from dumbbell.experiment.registry import read_registry
 from dumbbell.words import format_count, format_measured, join_words
 from website.markdown import ROOT, escape_cell, format_table
@@ -71,7 +70,7 @@ def format_evaluation(name: str) -> str:
                 ", ".join(criterion.answers),
                 escape_cell(criterion.says),
                 row["grade"],
-                escape_cell(format_measure(suite.measures[criterion.measure])),
+                escape_cell(suite.measures[criterion.measure].label),
                 f"{row['value']}{spread}" if row["value"] else "no data",
                 row["yardsticks"],
                 escape_cell(row["cell"] or "the only one"),

@@ -136,9 +136,7 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
     uses = {name: sum(name in bar.names for one in found.verdicts for bar in one.criterion.bars) for name in yardsticks}
     first = max(yardsticks, key=lambda name: uses[name])
     if found.subject.value in yardsticks:
-        relative = "by bars that are relative to itself it cannot be worse"
-        what = relative if uses[found.subject.value] else "no bar is relative to it"
-        yield f"{found.subject.name} is a yardstick itself: {what}."
+        yield f"{found.subject.name} is a yardstick itself: {_describe_own_bars(found, str(found.subject.value))}."
     for other in yardsticks:
         cells, changed = _count_changed(found, first, other)
         if cells and other != first:
@@ -150,6 +148,16 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
     noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
     if noted:
         yield f"The grade is good, and a note says what to think of that: {_name_some(noted)}."
+
+
+def _describe_own_bars(found: Evaluation, name: str) -> str:
+    """Return what bars that are relative to the subject can say of it."""
+    own = [one for one in found.verdicts if any(name in bar.names for bar in one.criterion.bars)]
+    if not own:
+        return "no bar is relative to it"
+    if worse := [one.criterion.id for one in own if grades.is_bad(one.grade)]:
+        return f"bars that ask for more than it has itself make it worse in {_name_some(worse)}"
+    return "by bars that are relative to itself it cannot be worse"
 
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:

@@ -21,7 +21,7 @@ from dumbbell.evaluate.grade import DRAWS, CellGrade
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
-from dumbbell.evaluate.suite_file import CriterionMeasure, NamedNumber
+from dumbbell.evaluate.suite_file import NamedNumber
 from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import capitalise, format_count, format_measured, join_words
@@ -132,12 +132,7 @@ def describe_measure(found: Evaluation, one: Verdict) -> str:
     """Return what a criterion measures, with its unit, or its judge."""
     if one.criterion.judge:
         return f"judge {one.criterion.judge}"
-    return format_measure(found.suite.measures[one.criterion.measure])
-
-
-def format_measure(measure: CriterionMeasure) -> str:
-    """Return the title of a measure with its unit; the title of a ratio names both of its numbers."""
-    return f"{measure.title}, {measure.unit}" if measure.unit not in ("", "ratio") else measure.title
+    return found.suite.measures[one.criterion.measure].label
 
 
 def format_value(one: Verdict, place: ScenePlace | None = None) -> str:
