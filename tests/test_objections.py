@@ -1,10 +1,12 @@
 """What a critical reader objects: each answer follows from the run, on the page and in the appendix."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from conftest import Command
 from dumbbell.evaluate.evaluation import Evaluation, evaluate
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import Candidate
@@ -68,7 +70,7 @@ def test_answers_follow_from_the_run(reno: Evaluation) -> None:
     assert "The paths have one rate, 20 Mbit/s, one base RTT, 40 ms and at most 4 bulk flows." in said[TITLES[5]]
     assert "Each cell that has data has 2 seeds. Intervals resample the seeds" in said[TITLES[5]]
     assert "These are the 5 cells of --quick" in said[TITLES[5]]
-    assert "Runs answer 2 of 2 sections." in said[TITLES[7]]
+    assert "2 of 2 sections have an answer here." in said[TITLES[7]]
     assert said[TITLES[8]].endswith(f"reordering mostly judges the transport; its grade: {reno.verdicts[1].grade}.")
 
 
@@ -97,3 +99,14 @@ def test_bars_of_others_are_said_to_be_theirs(reno: Evaluation) -> None:
     assert (
         "The bars of shallow-loss and reordering are not the suite's, but those of bars.toml: our own network." in said
     )
+
+
+def test_answers_on_a_trace_are_of_the_trace(command: Command) -> None:
+    sample = Path(__file__).parent.parent / "docs" / "check-bbr-sample.sqlog"
+    done = command("evaluate", "trace", sample, "--rate", "1Mbit", "--rtt", "40ms", "--format", "markdown")
+    assert "Nothing was run: the trace was recorded elsewhere." in done.stdout
+    assert "The trace is of one path" in done.stdout and "choose other paths" not in done.stdout
+    assert "The transport is that of the trace" in done.stdout
+    found = re.search(r"(\d+) of 23 sections have an answer here\.", done.stdout)
+    assert found is not None and 0 < int(found[1]) < 10  # the others are of other paths and applications
+    assert "first of its seeds" not in done.stdout

@@ -303,8 +303,11 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
     if parts and found.quick:
         whole = make_plan(found.suite, [found.subject], 1)
         yield f"These are the {len(places)} cells of --quick; without it there are {len(whole.labels)}."
+    elif not parts and not found.runs:
+        yield "The trace is of one path, with the rate and the RTT of --rate and --rtt or of its header."
     elif not parts:
-        yield f"The judges saw {format_count(len(places), 'place')}; --rate and --rtt choose others."
+        cells = format_count(len(places), "cell")
+        yield f"The judges saw {cells}, each a criterion on a path; --rate and --rtt choose other paths."
 
 
 def _find_ends(parts: Iterable[Sequence[float]]) -> list[float]:
@@ -338,8 +341,9 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
 
 def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
-    answered = len(found.suite.paragraphs) - len(unanswered)
-    yield f"Runs answer {answered} of {format_count(len(found.suite.paragraphs), 'section')}."
+    judged = [one for one in found.verdicts if one.grade != grades.NOT_APPLICABLE]
+    answered = {name for one in judged for name in one.criterion.answers}
+    yield f"{len(answered)} of {format_count(len(found.suite.paragraphs), 'section')} have an answer here."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:
@@ -364,6 +368,10 @@ def _answer_transport(found: Evaluation) -> Iterator[str]:
         yield _SENDERS[found.suite.of]
     elif not found.is_judged:
         yield "All controls have the same TCP, dumbbell's, with the loss recovery and the timeouts of Linux."
+    elif not found.runs:
+        yield "The transport is that of the trace, and its loss recovery and timers shape what the judges see."
+    else:
+        yield "The judges run the control in dumbbell's TCP, with the loss recovery and the timeouts of Linux."
     for one in theirs:
         yield f"{one.criterion.id} mostly judges the transport; its grade: {one.grade}."
     if not theirs:

@@ -32,7 +32,7 @@ _OBJECTIONS = "What a critical reader may object, and what this run answers:"
 HARM = """\
 Harm in the cell where the subject's is greatest: what others lose of what they have alone (Ware et al. 2019), \
 0 nothing, 1 everything:"""
-_REPEAT = "To repeat the worst cells, each with the first of its seeds:"
+_REPEAT = "To repeat the worst cells"
 
 
 def describe_setup(found: Evaluation) -> str:
@@ -220,7 +220,9 @@ def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
 def _format_commands(found: Evaluation, *, markdown: bool) -> str:
     bad = [one for one in found.verdicts if grades.rank(one.grade) >= grades.rank(grades.CANNOT_TELL)]
     commands = [(one.criterion.id, found.plan.commands[one.worst]) for one in bad]
-    return format_commands(_REPEAT, commands, markdown=markdown)
+    whole = found.is_judged or found.suite.of == "stack"
+    title = f"{_REPEAT}:" if whole else f"{_REPEAT}, each with the first of its seeds:"
+    return format_commands(title, commands, markdown=markdown)
 
 
 def _format_judgements(found: Evaluation) -> str:
