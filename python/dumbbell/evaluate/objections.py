@@ -19,7 +19,7 @@ from dumbbell.evaluate.plan import make_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite
 from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import read_registry
-from dumbbell.words import capitalise, format_count, format_measured, format_percent, format_rate, join_words
+from dumbbell.words import capitalise, format_count, format_measured, format_rate, join_words
 
 OURS = "ours"
 """The beginning of the origin of a word that is not from a document."""
@@ -297,8 +297,8 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
         most = format_count(max(seeds), "seed")
         yield f"Each cell that has data has {f'{min(seeds)} to ' if min(seeds) < max(seeds) else ''}{most}."
         if max(seeds) > 1:
-            shares = join_words(f"{number} seeds in {format_percent(share)}" for number, share in COVERAGE.items())
-            yield f"Intervals resample the seeds: of normal values, they hold the mean with {shares} of cases."
+            shares = join_words(f"{100 * share:.0f} % with {number}" for number, share in COVERAGE.items())
+            yield f"Intervals resample the seeds: of normal values, they hold the mean in {shares} seeds, not in 95 %."
     places = {place for one in found.verdicts for place in one.cells}
     if parts and found.quick:
         whole = make_plan(found.suite, [found.subject], 1)
@@ -335,7 +335,7 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
     for one in found.verdicts:
         if found.suite.name == _RFC_9743 and DEPLOYMENT in one.criterion.answers:
             places = {place: found.format_place(place) or "the only cell" for place in one.cells}
-            cells = (f"{places[place]} {format_measured(cell.value)}" for place, cell in one.cells.items())
+            cells = (f"{places[place]}: {format_measured(cell.value)}" for place, cell in one.cells.items())
             yield f"{one.criterion.id}, all of it: {'; '.join(cells)}."
 
 

@@ -27,6 +27,7 @@ from dumbbell.results.tables import align_table
 from dumbbell.words import capitalise, format_count, format_measured, join_words
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
 _MOST_REASONS = 3  # of a criterion
 _OBJECTIONS = "What a critical reader may object, and what this run answers:"
 HARM = """\
@@ -337,11 +338,16 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def keep_whole(text: str) -> str:
+    """Return a text whose numbers no line of a page divides between their thousands."""
+    return _THOUSANDS.sub("\N{NO-BREAK SPACE}", text)
+
+
 def load_page(name: str) -> Template:
     """Return the template of a page, in the frame and with the style sheet of all."""
     loader = FileSystemLoader(Path(__file__).parent)
     pages = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    pages.filters |= {"kind": name_grade, "measured": format_measured, "sentence": capitalise}
+    pages.filters |= {"kind": name_grade, "measured": format_measured, "sentence": capitalise, "unbroken": keep_whole}
     return pages.get_template(name)
 
 
