@@ -11,7 +11,8 @@ from dumbbell.evaluate.evaluation import Evaluation, evaluate
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import Candidate
 from dumbbell.evaluate.suite_file import Seeds, load_suite
-from dumbbell.evaluate.verdict_report import format_report, make_page
+from dumbbell.evaluate.verdict_maps import name_cell
+from dumbbell.evaluate.verdict_report import format_report, keep_whole, make_page
 
 TITLES = (
     "The document sets no threshold that can be passed.",
@@ -50,6 +51,15 @@ def test_page_and_appendix_answer_nine_objections(reno: Evaluation) -> None:
         assert one.answer and f"- *{one.title}* {one.answer}" in appendix
         assert f"<dt><strong>{one.title}</strong></dt>" in page
     assert TITLES[0] not in format_report(reno)  # a terminal has the table
+
+
+def test_a_page_keeps_units_and_numbers_and_names_worst_cells(reno: Evaluation) -> None:
+    page = make_page(reno, "dumbbell evaluate cc reno")
+    assert "Packets dropped at the bottleneck, share: no worse if" in page and "Goodput, Mbit/s: no worse if" in page
+    assert f'worst: <a href="#{name_cell(reno.verdicts[0], reno.verdicts[0].worst)}">' in page
+    # words of bars that are not there are left out
+    assert "<code>little</code>" in page and "<code>starving</code>" not in page
+    assert keep_whole("26 307 (10 875 to 46 290)").split(" ") == ["26\xa0307", "(10\xa0875", "to", "46\xa0290)"]
 
 
 def test_answers_follow_from_the_run(reno: Evaluation) -> None:
