@@ -346,6 +346,33 @@ def test_cells_that_are_not_sure_get_more_seeds(small: Path, tmp_path: Path) -> 
     assert all(one.seeds == 5 for one in cells if not one.sure)
 
 
+def test_a_scene_alone_has_the_values_of_the_whole_suite(small: Path, tmp_path: Path) -> None:
+    # criteria of a scene share its seeds: of one that is sure alone, there are fewer
+    unsure = """\
+[measure.least]
+title = "least over mean"
+unit = "ratio"
+sql = "SELECT key, min(goodput_mbit) / avg(goodput_mbit) AS value FROM flows JOIN cells USING (key) GROUP BY 1"
+[[criterion]]
+id = "least"
+answers = ["1"]
+says = "It shares."
+scene = "short"
+measure = "least"
+level = "<= cubic"
+"""
+    (small / "suite.toml").write_text(SUITE + unsure)
+    suite = load_suite(str(small))
+    seeds, values = {}, {}
+    for only in ((), ("short",), ("loss",)):
+        one = suite.select(only)
+        found = evaluate(one, Candidate("reno", "reno"), tmp_path / "out.duckdb", progress=False)
+        seeds[only] = [cell.seeds for cell in found.verdicts[0].cells.values()]
+        values[only] = [cell.value for cell in found.verdicts[0].cells.values()]
+    assert values[()] == values[("short",)] and seeds[()] == seeds[("short",)]
+    assert sum(seeds[("loss",)]) < sum(seeds[()])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
