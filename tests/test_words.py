@@ -82,7 +82,20 @@ PAGES = [
 ]
 SUITES = sorted(ROOT.glob("python/dumbbell/suites/*/*.toml"))
 # of a suite and its experiments; queries, bars and names are code
-SUITE_TEXTS = ("title", "source", "first", "origin", "says", "note", "no_data", "author", "lacks", "word", "setup", "real")
+SUITE_TEXTS = (
+    "title",
+    "source",
+    "first",
+    "origin",
+    "says",
+    "note",
+    "no_data",
+    "author",
+    "lacks",
+    "word",
+    "setup",
+    "real",
+)
 PROGRAMS = sorted(path for path in ROOT.glob("python/**/*.py") if "studies" not in path.parts)
 
 
