@@ -15,13 +15,14 @@ import pytest
 
 import dumbbell
 from conftest import Command
+from dumbbell.cli.evaluate_options import strip_ending
 from dumbbell.engines import sweep
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError, Unfit
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import parse_bar
 from dumbbell.evaluate.evaluation import evaluate, find_status
-from dumbbell.evaluate.grade import judge_cell
+from dumbbell.evaluate.grade import CellGrade, judge_cell
 from dumbbell.evaluate.measures import measure_runs
 from dumbbell.evaluate.plan import Candidate, ScenePlace, make_plan
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure, EvaluationSuite, Seeds, list_suites, load_suite
@@ -195,6 +196,33 @@ def test_a_grade_is_sure_if_resampled_seeds_give_it_too() -> None:
     assert judge_cell(criterion, MEAN, {}, "it", paired, "x").sure
 
 
+def test_a_pass_or_a_failure_is_one_in_nearly_all_resamples() -> None:
+    criterion = make_criterion(passes="<= little", level="<= 1.5 * cubic", fails="> 0.05 and > 3 * cubic")
+
+    def judge(mine: tuple[float, ...], theirs: float) -> CellGrade:
+        values = {"it": make_runs(*mine), "cubic": make_runs(*(theirs for _ in mine))}
+        return judge_cell(criterion, MEAN, {"little": 0.02}, "it", values, "x")
+
+    # the mean of 0.0195 keeps the number, as many means of resampled seeds do not; all are within the margin
+    assert (judge((0.01, 0.029), 0.03).grade, judge((0.01, 0.029), 0.03).sure) == (grades.NO_WORSE, True)
+    assert judge((0.01, 0.019), 0.03).grade == grades.PASSES
+    # the mean of 0.055 is a failure, as many are not; all are beyond the margin
+    assert (judge((0.03, 0.08), 0.01).grade, judge((0.03, 0.08), 0.01).sure) == (grades.WORSE, True)
+    assert judge((0.06, 0.08), 0.01).grade == grades.FAILS
+
+
+@pytest.mark.parametrize(("value", "excess"), [(4.0, 1.0), (0.25, 0.5), (1.0, -0.5), (1.9, -0.05), (0.55, -0.1)])
+def test_a_value_is_beyond_the_nearer_end_of_a_bar_with_two(value: float, excess: float) -> None:
+    criterion = make_criterion(level=">= 0.5 and <= 2")
+    found = judge_cell(criterion, MEAN, {}, "it", {"it": make_runs(value)}, "x")
+    assert found.excess == pytest.approx(excess)
+
+
+@pytest.mark.parametrize("name", ["out", "out.html", "out.duckdb"])
+def test_an_output_is_named_with_its_ending_or_without(name: str) -> None:
+    assert strip_ending(name) == "out"
+
+
 def test_seeds_count_that_all_have_and_no_data_is_said() -> None:
     criterion = make_criterion(level="<= cubic")
     values = {"it": {1: np.array([1.0]), 2: np.array([9.0])}, "cubic": {1: np.array([2.0])}}
@@ -316,6 +344,33 @@ def test_cells_that_are_not_sure_get_more_seeds(small: Path, tmp_path: Path) -> 
     cells = found.verdicts[0].cells.values()
     assert {one.seeds for one in cells} <= {3, 5}
     assert all(one.seeds == 5 for one in cells if not one.sure)
+
+
+def test_a_scene_alone_has_the_values_of_the_whole_suite(small: Path, tmp_path: Path) -> None:
+    # criteria of a scene share its seeds: of one that is sure alone, there are fewer
+    unsure = """\
+[measure.least]
+title = "least over mean"
+unit = "ratio"
+sql = "SELECT key, min(goodput_mbit) / avg(goodput_mbit) AS value FROM flows JOIN cells USING (key) GROUP BY 1"
+[[criterion]]
+id = "least"
+answers = ["1"]
+says = "It shares."
+scene = "short"
+measure = "least"
+level = "<= cubic"
+"""
+    (small / "suite.toml").write_text(SUITE + unsure)
+    suite = load_suite(str(small))
+    seeds, values = {}, {}
+    for only in ((), ("short",), ("loss",)):
+        one = suite.select(only)
+        found = evaluate(one, Candidate("reno", "reno"), tmp_path / "out.duckdb", progress=False)
+        seeds[only] = [cell.seeds for cell in found.verdicts[0].cells.values()]
+        values[only] = [cell.value for cell in found.verdicts[0].cells.values()]
+    assert values[()] == values[("short",)] and seeds[()] == seeds[("short",)]
+    assert sum(seeds[("loss",)]) < sum(seeds[()])
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
     assert texts == ["true", "false", "1bdp, 10ms", "0", "1", "4bdp, 20ms", "1", "2", "8bdp, 40ms", "2", "3"]
     assert drawn.count('<a class="passes"') == 6 and "dumbbell run" in drawn
     places = re.findall(r'href="#(loss-[\d-]+)"', page)
-    assert len(places) == 6 and all(f'<tr id="{one}">' in page for one in places)
+    assert len(set(places)) == 6 and all(f'<tr id="{one}">' in page for one in places)
 
 
 @pytest.mark.parametrize(

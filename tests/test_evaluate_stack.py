@@ -623,7 +623,7 @@ def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> No
             ended[step["name"]] = done
     assert [done.returncode for done in ended.values()] == [0, 0, 0 if known else 1, 1], ended
     judged = ended["Judge it"].stdout
-    assert "Of 2 criteria, by their worst cells: 2 closed." in judged and "out of paper" in judged
+    assert "2 criteria, by their worst cells: 2 closed." in judged and "out of paper" in judged
     assert ("::error title=" in judged) == (not known)
     assert ElementTree.parse(tmp_path / "congestion.xml").getroot()[0].attrib["tests"] == "2"
     assert (tmp_path / "kept").is_dir()

@@ -370,3 +370,15 @@ def test_millions_of_runs_are_never_held(tmp_path: Path, command: Command) -> No
     path.write_text(SMALL.partition("[matrix]")[0] + "[matrix]\n" + axes)
     done = command("run", path, "--dry-run")
     assert done.returncode == 0 and done.stdout.startswith("3 200 000 000 runs")
+
+
+def test_a_wrong_seed_is_named_and_not_the_axis_that_is_set_as_well() -> None:
+    table = {
+        "duration": "1s",
+        "bottleneck": {"rate": "10Mbit"},
+        "flows": [{"cc": "reno", "base_rtt": "20ms"}],
+        "matrix": {"bottleneck.rate, flows[0].base_rtt": [["10Mbit", "20ms"], ["20Mbit", "40ms"]]},
+    }
+    settings = [("seeds", 5), ("bottleneck.rate, flows[0].base_rtt", [["10Mbit", "20ms"]])]
+    with pytest.raises(InputError, match="seeds is 5; it must be a list"):
+        experiment.parse(table, "x.toml", settings)

@@ -301,6 +301,11 @@ def test_wrong_steps_are_input_errors() -> None:
         env.step(np.zeros(2))
     with pytest.raises(InputError, match='actions is "up"; use one number for each agent'):
         env.step("up")
+    for given, found in ((None, "nothing"), (1.0, "a number")):
+        one = dumbbell.gym.make_env("aurora", reward=lambda _, given=given: given)
+        one.reset(seed=1)
+        with pytest.raises(InputError, match=f"the reward returned {found}; use an array with one number for each"):
+            one.step(np.zeros(1))
     text = dumbbell.gym.make_env("aurora", reward=lambda _: "much")
     text.reset(seed=1)
     with pytest.raises(InputError, match='the reward returned "much"; use one number for each agent'):

@@ -1,15 +1,18 @@
 """What a critical reader objects: each answer follows from the run, on the page and in the appendix."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from conftest import Command
 from dumbbell.evaluate.evaluation import Evaluation, evaluate
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import Candidate
 from dumbbell.evaluate.suite_file import Seeds, load_suite
-from dumbbell.evaluate.verdict_report import format_report, make_page
+from dumbbell.evaluate.verdict_maps import name_cell
+from dumbbell.evaluate.verdict_report import format_report, keep_whole, make_page
 
 TITLES = (
     "The document sets no threshold that can be passed.",
@@ -50,21 +53,35 @@ def test_page_and_appendix_answer_nine_objections(reno: Evaluation) -> None:
     assert TITLES[0] not in format_report(reno)  # a terminal has the table
 
 
+def test_a_page_keeps_units_and_numbers_and_names_worst_cells(reno: Evaluation) -> None:
+    page = make_page(reno, "dumbbell evaluate cc reno")
+    assert "Packets dropped at the bottleneck, share: no worse if" in page and "Goodput, Mbit/s: no worse if" in page
+    assert f'worst: <a href="#{name_cell(reno.verdicts[0], reno.verdicts[0].worst)}">' in page
+    # words of bars that are not there are left out
+    assert "<code>little</code>" in page and "<code>starving</code>" not in page
+    assert keep_whole("26 307 (10 875 to 46 290)").split(" ") == ["26\xa0307", "(10\xa0875", "to", "46\xa0290)"]
+
+
 def test_answers_follow_from_the_run(reno: Evaluation) -> None:
     said = answer(reno)
     # RFC 9743 has no number that can be passed; 5.1.3 names a failure
     assert said[TITLES[0]].startswith("So nothing passes here")
-    assert "1 criterion can fail, since a document names the failure: shallow-loss." in said[TITLES[0]]
+    assert "1 criterion can fail, since a document names the failure or warns of it: shallow-loss." in said[TITLES[0]]
     assert "is a failure is ours in shallow-loss." in said[TITLES[0]]
-    assert said[TITLES[1]].startswith("Of 3 bars 3 are ours")
-    assert "reno is a yardstick itself" in said[TITLES[2]] and "With reno in the place of cubic" in said[TITLES[2]]
+    assert said[TITLES[1]].startswith("3 of 3 bars are ours")
+    assert (
+        "reno is a yardstick itself" in said[TITLES[2]]
+        and "With the yardstick reno in the place of cubic" in said[TITLES[2]]
+    )
     # five cells, each with the subject and two yardsticks; the one with reordering has a stage
-    assert "12 of its 15 cells" in said[TITLES[3]] and "Cells with more: stages of a path 3." in said[TITLES[3]]
+    assert "It runs 15 experiments, each a cell with the subject or a yardstick: 12 of them" in said[TITLES[3]]
+    assert "Experiments with more: stages of a path 3." in said[TITLES[3]]
     assert "RFC 5681" in said[TITLES[4]] and "cubic: RFC 9438" in said[TITLES[4]]
     assert "The paths have one rate, 20 Mbit/s, one base RTT, 40 ms and at most 4 bulk flows." in said[TITLES[5]]
-    assert "Each cell that has data has 2 seeds. These are the 5 cells of --quick" in said[TITLES[5]]
-    assert "Of 2 sections 2 are answered by runs." in said[TITLES[7]]
-    assert said[TITLES[8]].endswith(f"reordering mostly judges the transport: {reno.verdicts[1].grade}.")
+    assert "Each cell that has data has 2 seeds. Intervals resample the seeds" in said[TITLES[5]]
+    assert "These are the 5 cells of --quick" in said[TITLES[5]]
+    assert "2 of 2 sections have an answer here." in said[TITLES[7]]
+    assert said[TITLES[8]].endswith(f"reordering mostly judges the transport; its grade: {reno.verdicts[1].grade}.")
 
 
 def test_another_run_has_other_answers(tmp_path: Path) -> None:
@@ -76,6 +93,12 @@ def test_another_run_has_other_answers(tmp_path: Path) -> None:
     queue = carry_out("rfc7928", "step", ["friendly-use"], tmp_path)
     assert "Not compared with Linux there: step." in answer(queue)[TITLES[3]]
     assert "pfifo is the only yardstick" in answer(queue)[TITLES[2]]
+    # a queue has to be shorter than tail drop, also if it is tail drop
+    tail = answer(carry_out("rfc7928", "pfifo", ["friendly-queue", "friendly-use"], tmp_path))[TITLES[2]]
+    assert (
+        "pfifo is a yardstick itself: bars that ask for more than it has itself make it worse in friendly-queue."
+        in tail
+    )
 
 
 def test_bars_of_others_are_said_to_be_theirs(reno: Evaluation) -> None:
@@ -86,3 +109,14 @@ def test_bars_of_others_are_said_to_be_theirs(reno: Evaluation) -> None:
     assert (
         "The bars of shallow-loss and reordering are not the suite's, but those of bars.toml: our own network." in said
     )
+
+
+def test_answers_on_a_trace_are_of_the_trace(command: Command) -> None:
+    sample = Path(__file__).parent.parent / "docs" / "check-bbr-sample.sqlog"
+    done = command("evaluate", "trace", sample, "--rate", "1Mbit", "--rtt", "40ms", "--format", "markdown")
+    assert "Nothing was run: the trace was recorded elsewhere." in done.stdout
+    assert "The trace is of one path" in done.stdout and "choose other paths" not in done.stdout
+    assert "The transport is that of the trace" in done.stdout
+    found = re.search(r"(\d+) of 23 sections have an answer here\.", done.stdout)
+    assert found is not None and 0 < int(found[1]) < 10  # the others are of other paths and applications
+    assert "first of its seeds" not in done.stdout

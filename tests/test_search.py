@@ -163,6 +163,10 @@ def test_a_constraint_is_a_comparison_of_amounts() -> None:
         ({"parameters__interval__key": "bottleneck.aqm.target"}, "bottleneck.aqm.target in target and interval"),
         ({"parameters__target__choices": ["5ms", "6ms"]}, "choices and from"),
         ({"constraints": ["interval > 2 * targte"]}, "constraints.0..*targte"),
+        (
+            {"constraints": ["interval > 2 * yardstick"]},
+            "constraints.0..*parameter that is a number .yardstick",
+        ),
         ({"constraints": ["interval"]}, "constraints.0."),
         ({"objectives__delay__aim": "minimize"}, "objectives.delay.aim.*did you mean .minimise"),
         ({"objectives__delay__measure": "sojourn_p98"}, "objectives.delay.measure.*sojourn"),
@@ -354,6 +358,25 @@ def test_candidates_outside_of_constraints_are_not_run() -> None:
     assert len(measured) == 20 and len(outside) > 0
     assert (measured["interval_ms"] >= 99.99 * measured["target_ms"]).all()
     assert (outside["interval_ms"] < 100 * outside["target_ms"]).all() and outside["seeds"].sum() == 0
+
+
+def test_an_objective_without_a_value_is_named() -> None:
+    # a flow that lasts has no completion time
+    objectives = {"end": {"measure": "flows.completion_s", "aim": "minimise"}}
+    with pytest.raises(InputError, match=r"objectives: none of 3 .*: objective end has no value .seed 1.; give a meas"):
+        dumbbell.search(change(seeds=1, budget=3, objectives=objectives))
+
+
+def test_a_label_ends_with_the_unit_of_its_values() -> None:
+    objectives = {
+        "delay": {"measure": "sojourn_p95", "aim": "minimise"},
+        "share": {"criterion": "rfc9743:beside-share"},
+        "rtt": {"criterion": "rfc9743:beside-delay"},
+    }
+    found = {one.name: one for one in parse_search(change(subject=["flows[0]"], objectives=objectives)).objectives}
+    assert (found["delay"].label, found["delay"].unit) == ("time in queue, P95, ms", "ms")
+    assert found["share"].unit == "ratio" and found["share"].label.endswith("means")
+    assert (found["rtt"].label, found["rtt"].unit) == ("RTT of the others, P95, ms", "ms")
 
 
 def test_a_measure_may_be_sql_or_of_flows_or_of_a_suite() -> None:

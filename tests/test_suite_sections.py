@@ -6,7 +6,7 @@ from dumbbell.evaluate.suite_file import EvaluationSuite, list_suites, load_suit
 
 # Sections by document, with the beginnings of their titles. Of RFC 9743, what asks for something in sections 5 to 8; of
 # RFC 7928, the scenarios of figure 4 in section 13, what sections 2, 4, 11 and 12 ask for in addition, and the levels
-# of section 8.2; of RFC 8867, the test cases of sections 5 and 6, and section 7; of the common TCP evaluation suite,
+# of section 8.2; of RFC 8867, the metrics of section 4.1, the test cases of sections 5 and 6, and section 7; of the common TCP evaluation suite,
 # scenarios and tests of sections 4 to 6; of the tests of L4S, its scenarios; of the BBR draft, its example test cases
 SECTIONS = {
     "rfc9743": {
@@ -42,6 +42,7 @@ SECTIONS = {
         "2.2": "Flow startup time",
         "2.4": "Packet loss synchronization",
         "2.7": "Discussion on the trade-off",
+        "4.2": "Comments on metrics measurement",
         "4.3.1": "Performance comparison",
         "4.3.2": "Deployment comparison",
         "4.4": "Packet sizes and congestion notification",
@@ -67,6 +68,7 @@ SECTIONS = {
         "12.2": "Operator control and auto-tuning",
     },
     "rfc8867": {
+        "4.1": "Evaluation metrics",
         "5.1": "Variable available capacity with a single flow",
         "5.2": "Variable available capacity with multiple flows",
         "5.3": "Congested feedback link",

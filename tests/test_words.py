@@ -4,8 +4,10 @@ import ast
 import io
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +80,22 @@ PAGES = [
     if not path.relative_to(ROOT).as_posix().startswith(MADE)
     and not (path.name in WRITTEN and path.is_relative_to(ROOT / "studies"))
 ]
+SUITES = sorted(ROOT.glob("python/dumbbell/suites/*/*.toml"))
+# of a suite and its experiments; queries, bars and names are code
+SUITE_TEXTS = (
+    "title",
+    "source",
+    "first",
+    "origin",
+    "says",
+    "note",
+    "no_data",
+    "author",
+    "lacks",
+    "word",
+    "setup",
+    "real",
+)
 PROGRAMS = sorted(path for path in ROOT.glob("python/**/*.py") if "studies" not in path.parts)
 
 
@@ -103,6 +121,16 @@ def notes(program: str) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(program).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
+
+
+def find_texts(table: Any) -> Iterator[str]:
+    """Yield the texts of a suite that reports print."""
+    for key, value in table.items() if isinstance(table, dict) else ():
+        if key in SUITE_TEXTS and isinstance(value, str):
+            yield re.sub(r"`[^`]*`", "", value)
+    inner = table.values() if isinstance(table, dict) else table if isinstance(table, list) else ()
+    for one in inner:
+        yield from find_texts(one)
 
 
 def refused(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
@@ -132,6 +160,13 @@ def test_messages_and_docstrings_have_plain_words(program: Path) -> None:
 @every_case("program", PROGRAMS)
 def test_docstrings_and_comments_name_parts_and_not_people(program: Path) -> None:
     assert not [one for text in notes(program.read_text(encoding="utf-8")) for one in refused(text, CODE_WORDS)]
+
+
+@every_case("suite", SUITES)
+def test_a_suite_has_plain_words(suite: Path) -> None:
+    for text in find_texts(tomllib.loads(suite.read_text(encoding="utf-8"))):
+        assert not refused(text)
+        assert not refused(text, PAGE_WORDS)
 
 
 def test_help_has_plain_words() -> None:

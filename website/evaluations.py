@@ -8,11 +8,13 @@ minutes of work, so it is not part of `make docs`. With names it evaluates these
 import csv
 import math
 import sys
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from dumbbell.evaluate.evaluation import Evaluation, evaluate
+from dumbbell.evaluate.grade import rank
 from dumbbell.evaluate.plan import Candidate
 from dumbbell.evaluate.suite_file import load_suite
 from dumbbell.experiment.registry import read_registry
@@ -56,31 +58,30 @@ def format_evaluation(name: str) -> str:
     rows = read_evaluations()[name]
     suite = load_suite(rows[0]["suite"])
     criteria = {one.id: one for one in suite.criteria}
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["grade"]] = counts.get(row["grade"], 0) + 1
-    grades = join_words([f"{number} {grade}" for grade, number in counts.items()])
+    counts = Counter(row["grade"] for row in rows)
+    summary = join_words([f"{counts[grade]} {grade}" for grade in sorted(counts, key=rank)])
     command = f"dumbbell evaluate {suite.of} {name} --quick"
     lines = []
     for row in rows:
         criterion = criteria[row["criterion"]]
-        measure = suite.measures[criterion.measure]
-        unit = f", {measure.unit}" if measure.unit not in ("", "share", "ratio") else ""
         spread = f" ({row['low']} to {row['high']})" if row["low"] != row["high"] else ""
         lines.append(
             [
                 ", ".join(criterion.answers),
                 escape_cell(criterion.says),
                 row["grade"],
-                escape_cell(f"{measure.title}{unit}"),
+                escape_cell(suite.measures[criterion.measure].label),
                 f"{row['value']}{spread}" if row["value"] else "no data",
                 row["yardsticks"],
+                escape_cell(row["cell"] or "the only one"),
             ]
         )
-    table = format_table(["section", "criterion", "grade", "measure in the worst cell", "value", "next to it"], lines)
+    header = ["section", "criterion", "grade", "measure in the worst cell", "value", "yardsticks in its place"]
+    table = format_table([*header, "worst cell"], lines)
     return (
         f"`{command}` runs a part of the scenes of [{suite.title}](../evaluate.md) and gives "
-        f"{format_count(len(rows), 'grade')}, each of the worst cell: {grades}. {suite.first}\n\n{table}"
+        f"{format_count(len(rows), 'grade')}, each of the worst cell: {summary}. {suite.first} "
+        f"The page that the command writes has the bars and every cell. Values have intervals over seeds.\n\n{table}"
     )
 
 

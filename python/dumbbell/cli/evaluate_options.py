@@ -47,7 +47,7 @@ class RunOptions:
     quick: Annotated[bool, Option("--quick", help="Run a part of the cells with fewer seeds.")] = False
     only: Annotated[
         list[str] | None,
-        Option("--only", metavar="ID[,ID]", help="Judge only these criteria, or sections such as 5.2.1 or c4."),
+        Option("--only", metavar="ID[,ID]", help="Judge only these criteria, scenes, or sections such as 5.2.1."),
     ] = None
     output: Annotated[
         str,

@@ -28,6 +28,7 @@ _FUNCTIONS: dict[str, Callable[[list[float]], float]] = {"min": min, "max": max}
 _ALLOWED = (
     "<, <=, > or >= with an amount, joined by `and`; amounts are made of numbers, words, yardsticks, + - * /, min, max"
 )
+_NAMES = "word or yardstick"
 _ROUNDING = 1e-9  # relative
 _LONGEST = 200  # characters: what is longer is no bar that anybody reads
 
@@ -78,8 +79,8 @@ def _compare(sign: str, value: float, limit: float) -> bool:
     return _COMPARISONS[sign](limit if near else value, limit)
 
 
-def parse_bar(text: object, names: Collection[str], key: str) -> CriterionBar:
-    """Return a bar whose amounts use the words and yardsticks `names`. Raises InputError with `key`."""
+def parse_bar(text: object, names: Collection[str], key: str, what: str = _NAMES) -> CriterionBar:
+    """Return a bar whose amounts use `names`, which are `what` in messages. Raises InputError with `key`."""
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise WrongValue(quote_value(text), _ALLOWED, key=key)
     conditions = []
@@ -87,39 +88,39 @@ def parse_bar(text: object, names: Collection[str], key: str) -> CriterionBar:
         found = _CONDITION.fullmatch(part)
         if found is None:
             raise WrongValue(quote_value(text), _ALLOWED, key=key)
-        conditions.append((found[1], _parse_amount(found[2], names, text, key)))
+        conditions.append((found[1], _parse_amount(found[2], names, text, key, what)))
     return CriterionBar(text, tuple(conditions))
 
 
-def parse_amount(text: str, names: Collection[str], key: str) -> ast.expr:
+def parse_amount(text: str, names: Collection[str], key: str, what: str = _NAMES) -> ast.expr:
     """Return the amount that a text is: numbers, `names`, + - * /, min and max. Raises InputError with `key`."""
-    return _parse_amount(text, names, text, key)
+    return _parse_amount(text, names, text, key, what)
 
 
-def _parse_amount(part: str, names: Collection[str], text: str, key: str) -> ast.expr:
+def _parse_amount(part: str, names: Collection[str], text: str, key: str, what: str) -> ast.expr:
     try:
         found = ast.parse(part.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise WrongValue(quote_value(text), _ALLOWED, key=key) from None
-    _check_amount(found, names, text, key)
+    _check_amount(found, names, text, key, what)
     return found
 
 
-def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str) -> None:
+def _check_amount(node: ast.expr, names: Collection[str], text: str, key: str, what: str) -> None:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and abs(number) < math.inf:
             return
         case ast.Name(id=name):
             if name not in names:
-                raise UnknownName(quote_value(name), among=sorted(names), key=key, what="word or yardstick")
+                raise UnknownName(quote_value(name), among=sorted(names), key=key, what=what)
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            _check_amount(inner, names, text, key)
+            _check_amount(inner, names, text, key, what)
         case ast.BinOp(left=left, op=kind, right=right) if type(kind) in _OPERATIONS:
-            _check_amount(left, names, text, key)
-            _check_amount(right, names, text, key)
+            _check_amount(left, names, text, key, what)
+            _check_amount(right, names, text, key, what)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS and args:
             for one in args:
-                _check_amount(one, names, text, key)
+                _check_amount(one, names, text, key, what)
         case _:
             raise WrongValue(quote_value(text), _ALLOWED, key=key)
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ GRADES = {
     NO_WORSE: "it is within a stated margin of the yardstick, or keeps a number of ours",
     AS_RELATIVE: "it is beyond that margin, as Linux's control of the same family is, and not worse than that one",
     WORSE: "it is beyond that margin",
-    FAILS: "it does what a document names a failure, or breaks an invariant",
+    FAILS: "it does what a document names a failure or warns of, or breaks an invariant",
     TRANSPORT: "it is not worse, but that is the merit of the TCP around it",
     CANNOT_TELL: "the interval crosses the bar after the last seed, or there is no data",
     NOT_APPLICABLE: "the criterion does not concern it",
@@ -40,6 +41,8 @@ ORDER = (
     *(NOT_APPLICABLE, PASSES, CONSTANT, NO_WORSE, TRANSPORT, AS_RELATIVE, CANNOT_TELL),
     *(WORSE, FAILS, CLOSED, CRASHED, HUNG),
 )
+_WEAKER = {PASSES: NO_WORSE, FAILS: WORSE}
+"""What remains of a claim on a document's number that too few resamples of the seeds bear out."""
 ENDED = (CLOSED, CRASHED, HUNG)
 """Grades of runs that ended early."""
 _HANGS = "the plugin hangs"  # what the process of a run says of one
@@ -135,6 +138,8 @@ def judge_cell(
         for n in range(DRAWS)
     ]
     alike = sum((one in GOOD) == (grade in GOOD) for one in grades) / DRAWS
+    if grades.count(grade) < LEVEL * DRAWS:
+        grade = _WEAKER.get(grade, grade)
     low, high = (float(np.quantile(resampled[subject], share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     others = {who: value for who, value in found.items() if who != subject}
     excess = _compute_excess(criterion, found[subject], names)
@@ -158,12 +163,15 @@ def _compute_excess(criterion: Criterion, value: float, names: Mapping[str, floa
     found = []
     for bar in (criterion.passes, criterion.level):
         if bar is not None:
-            limit = bar.list_limits(names)[0]
-            beyond = value - limit if bar.is_upper else limit - value
-            found.append(
-                beyond / abs(limit) if limit else math.inf if beyond > 0 else 0.0 if beyond == 0 else -math.inf
-            )
+            signs = [sign for sign, _ in bar.conditions]
+            found.append(max(map(_compute_distance, signs, repeat(value), bar.list_limits(names))))
     return min(found)
+
+
+def _compute_distance(sign: str, value: float, limit: float) -> float:
+    """Return the distance of a value beyond a limit, in parts of the limit; negative if the value keeps the limit."""
+    beyond = value - limit if sign in ("<", "<=") else limit - value
+    return beyond / abs(limit) if limit else math.inf if beyond > 0 else 0.0 if beyond == 0 else -math.inf
 
 
 def _find_grade(criterion: Criterion, value: float, names: Mapping[str, float], yardsticks: AbstractSet[str]) -> str:

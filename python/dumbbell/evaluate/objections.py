@@ -24,6 +24,8 @@ from dumbbell.words import capitalise, format_count, format_measured, format_rat
 OURS = "ours"
 """The beginning of the origin of a word that is not from a document."""
 _MOST_NAMED = 6  # names in a sentence
+COVERAGE = {2: 0.5, 3: 0.74, 5: 0.83, 10: 0.9}
+"""The share of intervals that hold the mean, by number of seeds, if values are normal: 95 % would need more seeds."""
 DEPLOYMENT = "5.3.2"
 """The section of RFC 9743 on incremental deployment."""
 _RFC_9743 = "rfc9743"
@@ -100,7 +102,8 @@ def _answer_thresholds(found: Evaluation) -> Iterator[str]:
             yield f"{_count_criteria(names)} can pass, by a number {origin}: {_name_some(names)}."
     failing, numbers = [one.criterion.id for one in found.verdicts if one.criterion.fails], split_by_origin("fails")[1]
     if failing:
-        yield f"{_count_criteria(failing)} can fail, since a document names the failure: {_name_some(failing)}."
+        count, which = _count_criteria(failing), _name_some(failing)
+        yield f"{count} can fail, since a document names the failure or warns of it: {which}."
     else:
         yield "Nothing can fail: no criterion names a failure of a document."
     if numbers:
@@ -113,8 +116,8 @@ def _answer_bars(found: Evaluation) -> Iterator[str]:
         return
     bars = [bar for one in found.verdicts for bar in one.criterion.bars]
     of_document = sum(is_of_document(bar, found.suite) for bar in bars)
-    yield f"Of {format_count(len(bars), 'bar')} {len(bars) - of_document} are ours, in a margin or in a number."
-    yield "The list of grades, words and bars has each of them, with the origin of its words."
+    yield f"{len(bars) - of_document} of {format_count(len(bars), 'bar')} are ours, in a margin or in a number."
+    yield "The report has each of them, with the origin of its words."
     replaced: dict[str, list[str]] = {}
     for one in found.verdicts:
         if one.criterion.origin:
@@ -130,21 +133,31 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
     if not yardsticks or found.is_judged:
         yield "Nothing is compared with a yardstick."
         return
-    if found.subject.value in yardsticks:
-        yield f"{found.subject.name} is a yardstick itself: by bars that are relative to itself it cannot be worse."
     uses = {name: sum(name in bar.names for one in found.verdicts for bar in one.criterion.bars) for name in yardsticks}
     first = max(yardsticks, key=lambda name: uses[name])
+    if found.subject.value in yardsticks:
+        yield f"{found.subject.name} is a yardstick itself: {_describe_own_bars(found, str(found.subject.value))}."
     for other in yardsticks:
         cells, changed = _count_changed(found, first, other)
         if cells and other != first:
             names = f": {_name_some(changed)}" if changed else ""
-            sides = f"{len(changed)} of {cells} cells change sides{names}"
-            yield f"With {other} in the place of {first} in the bars, {sides}."
+            sides = f"{len(changed)} of {format_count(cells, 'grade')} of cells change between good and bad{names}"
+            yield f"With the yardstick {other} in the place of {first} in the bars, {sides}."
     if len(yardsticks) == 1:
         yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
     noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
     if noted:
         yield f"The grade is good, and a note says what to think of that: {_name_some(noted)}."
+
+
+def _describe_own_bars(found: Evaluation, name: str) -> str:
+    """Return what bars that are relative to the subject can say of it."""
+    own = [one for one in found.verdicts if any(name in bar.names for bar in one.criterion.bars)]
+    if not own:
+        return "no bar is relative to it"
+    if worse := [one.criterion.id for one in own if grades.is_bad(one.grade)]:
+        return f"bars that ask for more than it has itself make it worse in {_name_some(worse)}"
+    return "by bars that are relative to itself it cannot be worse"
 
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:
@@ -226,11 +239,11 @@ def _answer_engine(found: Evaluation) -> Iterator[str]:
     yield f"It is one: engine {_native.engine_version()} of dumbbell."
     parts = _list_parts(found)
     if not parts:
-        yield "The judges prepare paths that nobody shares."
+        yield "The judges prepare paths with one flow."
         return
     compared = _list_compared()
     plain = sum(not one.more and compared >= set(itertools.product(one.queues, one.controls)) for one in parts)
-    count = f"{plain} of its {len(parts)} cells, with the subject or a yardstick,"
+    count = f"It runs {len(parts)} experiments, each a cell with the subject or a yardstick: {plain} of them"
     pairs = "in pairs that were compared with real Linux on other paths (dumbbell validate)"
     yield f"{count} have queues and congestion controls alone, {pairs}."
     never = {name for one in parts for name in one.queues | one.controls} - {name for pair in compared for name in pair}
@@ -238,7 +251,7 @@ def _answer_engine(found: Evaluation) -> Iterator[str]:
         yield f"Not compared with Linux there: {_name_some(sorted(never))}."
     more = Counter(name for one in parts for name in one.more)
     if more:
-        yield f"Cells with more: {join_words(f'{_MORE[name]} {count}' for name, count in sorted(more.items()))}."
+        yield f"Experiments with more: {join_words(f'{_MORE[name]} {count}' for name, count in sorted(more.items()))}."
     yield "A simulation shows mechanisms and safety, not a deployment."
     if found.suite.of in ("cc", "aqm"):
         yield "--engine linux runs the cells that a kernel can run."
@@ -283,12 +296,18 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
     if parts and seeds:
         most = format_count(max(seeds), "seed")
         yield f"Each cell that has data has {f'{min(seeds)} to ' if min(seeds) < max(seeds) else ''}{most}."
+        if max(seeds) > 1:
+            shares = join_words(f"{100 * share:.0f} % with {number}" for number, share in COVERAGE.items())
+            yield f"Intervals resample the seeds: of normal values, they hold the mean in {shares} seeds, not in 95 %."
     places = {place for one in found.verdicts for place in one.cells}
     if parts and found.quick:
         whole = make_plan(found.suite, [found.subject], 1)
         yield f"These are the {len(places)} cells of --quick; without it there are {len(whole.labels)}."
+    elif not parts and not found.runs:
+        yield "The trace is of one path, with the rate and the RTT of --rate and --rtt or of its header."
     elif not parts:
-        yield f"The judges saw {format_count(len(places), 'place')}; --rate and --rtt choose others."
+        cells = format_count(len(places), "cell")
+        yield f"The judges saw {cells}, each a criterion on a path; --rate and --rtt choose other paths."
 
 
 def _find_ends(parts: Iterable[Sequence[float]]) -> list[float]:
@@ -312,18 +331,19 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
         yield "All cells of each criterion have the same grade."
     open_cells = sum(one.decide_grade(place) == grades.CANNOT_TELL for one in found.verdicts for place in one.cells)
     if open_cells:
-        yield f"The grade of {format_count(open_cells, 'cell')} is open with these seeds."
+        yield f"{capitalise(format_count(open_cells, 'grade'))} of cells cannot be decided with these seeds."
     for one in found.verdicts:
         if found.suite.name == _RFC_9743 and DEPLOYMENT in one.criterion.answers:
             places = {place: found.format_place(place) or "the only cell" for place in one.cells}
-            cells = (f"{places[place]} {format_measured(cell.value)}" for place, cell in one.cells.items())
+            cells = (f"{places[place]}: {format_measured(cell.value)}" for place, cell in one.cells.items())
             yield f"{one.criterion.id}, all of it: {'; '.join(cells)}."
 
 
 def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
-    answered = len(found.suite.paragraphs) - len(unanswered)
-    yield f"Of {format_count(len(found.suite.paragraphs), 'section')} {answered} are answered by runs."
+    judged = [one for one in found.verdicts if one.grade != grades.NOT_APPLICABLE]
+    answered = {name for one in judged for name in one.criterion.answers}
+    yield f"{len(answered)} of {format_count(len(found.suite.paragraphs), 'section')} have an answer here."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:
@@ -348,7 +368,11 @@ def _answer_transport(found: Evaluation) -> Iterator[str]:
         yield _SENDERS[found.suite.of]
     elif not found.is_judged:
         yield "All controls have the same TCP, dumbbell's, with the loss recovery and the timeouts of Linux."
+    elif not found.runs:
+        yield "The transport is that of the trace, and its loss recovery and timers shape what the judges see."
+    else:
+        yield "The judges run the control in dumbbell's TCP, with the loss recovery and the timeouts of Linux."
     for one in theirs:
-        yield f"{one.criterion.id} mostly judges the transport: {one.grade}."
+        yield f"{one.criterion.id} mostly judges the transport; its grade: {one.grade}."
     if not theirs:
         yield "No criterion here is mostly about it." if found.suite.of != "stack" else ""

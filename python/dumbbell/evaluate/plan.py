@@ -286,6 +286,8 @@ def _format_command(
     settings = [axis.format_setting(digit) for axis, digit in axes]
     others = [*scene.settings.items(), *list_subject_settings(suite, scene, who)]
     settings += [show_setting(key, value) for key, value in others]
+    if suite.seeds.after:  # the file begins with another seed
+        settings.append(show_setting("seeds", [suite.seeds.after + 1]))
     return who.format_run(str(scene.file), *(word for one in settings for word in ("--set", one)))
 
 

@@ -98,6 +98,11 @@ class CriterionMeasure:
     quantile: float | None = None
     """Which quantile of the values of all seeds together is taken, where a run has many; else the mean of the runs."""
 
+    @property
+    def label(self) -> str:
+        """The title with the unit; the title of a ratio names both of its numbers."""
+        return f"{self.title}, {self.unit}" if self.unit not in ("", "ratio") else self.title
+
 
 @dataclass(frozen=True)
 class HarmRule:

@@ -17,18 +17,23 @@ from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.case_verdict import SIGNS, CaseVerdict
 from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import CellGrade
+from dumbbell.evaluate.grade import DRAWS, CellGrade
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
+from dumbbell.evaluate.suite_file import NamedNumber
 from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
-from dumbbell.words import format_count, format_measured, join_words
+from dumbbell.words import capitalise, format_count, format_measured, join_words
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_THOUSANDS = re.compile(r"(?<=\d) (?=\d{3}\b)")
 _MOST_REASONS = 3  # of a criterion
 _OBJECTIONS = "What a critical reader may object, and what this run answers:"
-HARM = "Harm in the worst cell: what others lose of what they have alone (Ware et al. 2019), 0 nothing, 1 everything:"
+HARM = """\
+Harm in the cell where the subject's is greatest: what others lose of what they have alone (Ware et al. 2019), \
+0 nothing, 1 everything:"""
+_REPEAT = "To repeat the worst cells"
 
 
 def describe_setup(found: Evaluation) -> str:
@@ -49,7 +54,8 @@ def summarise(found: Evaluation) -> str:
     """Return one sentence with the number of criteria of each grade."""
     counts = Counter(one.grade for one in sorted(found.verdicts, key=lambda verdict: grades.rank(verdict.grade)))
     parts = [f"{number} {grade}" for grade, number in counts.items()]
-    return f"Of {format_count(len(found.verdicts), 'criterion', 'criteria')}, by their worst cells: {', '.join(parts)}."
+    count = capitalise(format_count(len(found.verdicts), "criterion", "criteria"))
+    return f"{count}, by their worst cells: {', '.join(parts)}."
 
 
 def format_report(found: Evaluation, *, markdown: bool = False) -> str:
@@ -94,7 +100,8 @@ def explain_rows(found: Evaluation) -> str:
     yardsticks = found.suite.yardsticks
     has = "has" if len(yardsticks) == 1 else "have"
     theirs = f", next to what {join_words(yardsticks)} {has} in its place in that cell" if yardsticks else ""
-    return f"{row}, and the subject's value there with the 95 % interval over seeds{theirs}."
+    interval = f"An interval holds 95 % of {DRAWS} resamples of the seeds."
+    return f"{row}, and the subject's value there with its interval{theirs}. {interval}"
 
 
 def _format_table(found: Evaluation) -> str:
@@ -126,8 +133,7 @@ def describe_measure(found: Evaluation, one: Verdict) -> str:
     """Return what a criterion measures, with its unit, or its judge."""
     if one.criterion.judge:
         return f"judge {one.criterion.judge}"
-    measure = found.suite.measures[one.criterion.measure]
-    return f"{measure.title}, {measure.unit}" if measure.unit not in ("", "share", "ratio") else measure.title
+    return found.suite.measures[one.criterion.measure].label
 
 
 def format_value(one: Verdict, place: ScenePlace | None = None) -> str:
@@ -186,8 +192,7 @@ def _format_unanswered(found: Evaluation) -> str:
 
 def _format_bars(found: Evaluation) -> str:
     lines = [f"{grade}: {meaning}." for grade, meaning in _list_grades(found)]
-    used = " ".join(bar.text for one in found.verdicts for bar in one.criterion.bars)
-    lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in found.suite.words.items() if name in used]
+    lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in _list_words(found)]
     for one in found.verdicts:
         if one.criterion.judge:
             continue
@@ -196,6 +201,12 @@ def _format_bars(found: Evaluation) -> str:
         lines.append(f"{one.criterion.id}: {said}{origin}.")
     bars = "" if found.is_judged else ", words and bars. Each margin, and each number without a name, is ours"
     return _format_list(f"Grades{bars}:", lines)
+
+
+def _list_words(found: Evaluation) -> list[tuple[str, NamedNumber]]:
+    """Return the words that the bars use, with their numbers and origins."""
+    used = {name for one in found.verdicts for bar in one.criterion.bars for name in bar.names}
+    return [(name, word) for name, word in found.suite.words.items() if name in used]
 
 
 def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
@@ -210,7 +221,9 @@ def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
 def _format_commands(found: Evaluation, *, markdown: bool) -> str:
     bad = [one for one in found.verdicts if grades.rank(one.grade) >= grades.rank(grades.CANNOT_TELL)]
     commands = [(one.criterion.id, found.plan.commands[one.worst]) for one in bad]
-    return format_commands("To repeat the worst cells:", commands, markdown=markdown)
+    whole = found.is_judged or found.suite.of == "stack"
+    title = f"{_REPEAT}:" if whole else f"{_REPEAT}, each with the first of its seeds:"
+    return format_commands(title, commands, markdown=markdown)
 
 
 def _format_judgements(found: Evaluation) -> str:
@@ -325,11 +338,16 @@ def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def keep_whole(text: str) -> str:
+    """Return a text whose numbers no line of a page divides between their thousands."""
+    return _THOUSANDS.sub("\N{NO-BREAK SPACE}", text)
+
+
 def load_page(name: str) -> Template:
     """Return the template of a page, in the frame and with the style sheet of all."""
     loader = FileSystemLoader(Path(__file__).parent)
     pages = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    pages.filters |= {"kind": name_grade, "measured": format_measured}
+    pages.filters |= {"kind": name_grade, "measured": format_measured, "sentence": capitalise, "unbroken": keep_whole}
     return pages.get_template(name)
 
 
@@ -347,6 +365,7 @@ def make_page(found: Evaluation, command: str, compared: EvaluationComparison | 
         rows=explain_rows(found),
         maps=[(one, made) for one in found.verdicts if (made := make_verdict_map(found, one)) is not None],
         grades=_list_grades(found),
+        words=_list_words(found),
         objections=list_objections(found),
         compared=compared,
         describe_measure=describe_measure,

@@ -467,7 +467,10 @@ def _parse(
     found += wrong
     axes = {key: list(values) for key, values in plan.matrix.items()}
     axes |= {key: value if isinstance(value, list) else [value] for key, value in settings if key in axes}
-    last = _read_paths([(key, value) for key, value in settings if key not in axes and key not in schema.PLAN_KEYS])
+    try:
+        last = _read_paths([(key, value) for key, value in settings if key not in axes and key not in schema.PLAN_KEYS])
+    except InputError as error:  # it may be an axis of a matrix that was left out
+        raise (combine_errors([one.move_into(file) for one in wrong]) if wrong else error) from None
     if "matrix" in plan.model_fields_set and not axes:
         found.append(Nothing("it has no key", "one key or more, each with its values", key="matrix"))
     overrides = [

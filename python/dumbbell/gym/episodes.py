@@ -103,13 +103,13 @@ class Episodes:
         self._history[:, :-1] = self._history[:, 1:]
         self._history[:, -1] = self._features.measure(self._intervals)
         with np.errstate(all="ignore"):
-            rewards = _read_numbers("the reward returned", self._reward(self._intervals))
+            given = self._reward(self._intervals)
+            rewards = _read_numbers("the reward returned", given)
         if rewards.shape != wanted.shape:
-            raise Unfit(
-                f"the reward returned an array of shape {rewards.shape}",
-                f"one number for each agent, {wanted.shape}",
-                command="gym",
-            )
+            scalar = "nothing" if given is None else "a number"
+            found = f"an array of shape {rewards.shape}" if rewards.shape else scalar
+            allowed = f"an array with one number for each agent, of shape {wanted.shape}"
+            raise Unfit(f"the reward returned {found}", allowed, command="gym")
         return fill_gaps(rewards)
 
     def fork(self, number: int) -> Simulation:

@@ -53,10 +53,13 @@ class SearchCandidate:
             seeds += 1
         return seeds
 
-    def settle_state(self) -> None:
-        """Note that a measure of one of its runs has no value, if so."""
-        if self.state == MEASURED and any(value is None for run in self.runs.values() for value in run):
-            self.state = WITHOUT_VALUE
+    def settle_state(self, objectives: Sequence[Objective]) -> None:
+        """Note which objective has no value in which of its runs, if one has none."""
+        for (_, seed), run in self.runs.items() if self.state == MEASURED else ():
+            for objective, value in zip(objectives, run, strict=True):
+                if value is None:
+                    self.state, self.reason = WITHOUT_VALUE, f"objective {objective.name} has no value (seed {seed})"
+                    return
 
     def compute_scores(self, objectives: Sequence[Objective], seeds: int) -> npt.NDArray[np.float64]:
         """Return objectives by seeds: for each seed, cells are merged as the objective says. Less is better."""

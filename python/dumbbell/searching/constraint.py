@@ -11,6 +11,7 @@ from dumbbell.errors import WrongValue, quote_value
 from dumbbell.evaluate.criterion_bar import CriterionBar, compute_amount, parse_amount, parse_bar
 
 _ALLOWED = "a comparison of parameters, such as interval >= 10 * target"
+_NAMES = "parameter that is a number"
 _COMPARED = re.compile(r"\s*([^<>=]+?)\s*((?:<=?|>=?)[^=].*)", re.DOTALL)
 
 
@@ -36,4 +37,5 @@ def parse_constraint(text: object, names: Collection[str], key: str) -> SearchCo
     parts = _COMPARED.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
         raise WrongValue(quote_value(text), _ALLOWED, key=key)
-    return SearchConstraint(parts[0].strip(), parse_amount(parts[1], names, key), parse_bar(parts[2], names, key))
+    amount = parse_amount(parts[1], names, key, _NAMES)
+    return SearchConstraint(parts[0].strip(), amount, parse_bar(parts[2], names, key, _NAMES))

@@ -60,8 +60,10 @@ class KeptFind:
     @property
     def sentence(self) -> str:
         """The find in a sentence."""
-        words = capitalise(self.objective.label.partition(",")[0])
-        rest = self.objective.label.partition(",")[2].strip()
+        unit = self.objective.unit
+        words = capitalise(self.objective.label.removesuffix(f", {unit}"))
+        words += "," if "," in words else ""
+        rest = "" if unit in ("share", "ratio") else unit
         value, limit, median = (
             f"{format_measured(one)}{f' {rest}' if rest else ''}" for one in (self.value, self.limit, self.median)
         )

@@ -48,6 +48,11 @@ class Objective:
         return json.dumps([one.sql, one.function, dict(one.options or {}), one.quantile], sort_keys=True)
 
     @property
+    def unit(self) -> str:
+        """The unit of its values; empty for those of queries."""
+        return COLUMNS[self.table][self.column].unit if self.measure is None else self.measure.unit
+
+    @property
     def sql_function(self) -> str:
         """The function of SQL that merges the values of a run's parts."""
         return {"mean": "avg"}.get(kind := self._choose("flows"), kind)
@@ -146,5 +151,4 @@ def _read_criterion(name: str, text: str, aim: str, label: str, merges: Mapping[
         raise WrongValue(quote_value(text), "a criterion whose measure has one value for each run", key=place)
     # a search for what misses the bar, unless the file has another aim
     is_less_better = aim == "minimise" if aim else not criterion.bars[0].is_upper
-    words = label or f"{measure.title}, {measure.unit}".rstrip(", ")
-    return Objective(name, words, is_less_better, measure=measure, source=text, **merges)
+    return Objective(name, label or measure.label, is_less_better, measure=measure, source=text, **merges)

@@ -57,7 +57,7 @@ class RunMeasurer:
                 tell()
         self._settle()
         for one in candidates:
-            one.settle_state()
+            one.settle_state(self._plan.objectives)
 
     def _list_missing_cells(self, candidates: Sequence[SearchCandidate], seeds: int) -> Iterator[Cell]:
         """Yield the runs that the ledger does not have, each once; give candidates what it has."""

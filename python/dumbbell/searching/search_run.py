@@ -20,7 +20,7 @@ from dumbbell.engines import sweep
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Nothing
 from dumbbell.searching import dominance
-from dumbbell.searching.candidate import MEASURED, OUTSIDE, SearchCandidate
+from dumbbell.searching.candidate import MEASURED, OUTSIDE, WITHOUT_VALUE, SearchCandidate
 from dumbbell.searching.ledger import Ledger
 from dumbbell.searching.run_measures import RunMeasurer
 from dumbbell.searching.sampler import Answer, Sampler
@@ -110,7 +110,9 @@ def _sample(state: SearchState, sampler: Sampler, measurer: RunMeasurer, told: T
             raise Nothing(found, "constraints that more of the space meets", file=plan.file, key="constraints")
     if not state.measured:
         one = next((one for one in state.candidates if one.reason), state.candidates[0])
-        found = f"none of {len(state.candidates)} candidates has values; the first: {one.reason or one.state}"
+        found = f"none of {len(state.candidates)} candidates was measured; the first: {one.reason or one.state}"
+        if one.state == WITHOUT_VALUE:
+            raise Nothing(found, "a measure that every run has", file=plan.file, key="objectives")
         raise Nothing(found, "parameters with which the experiment runs", file=plan.file, key="parameters")
 
 
