@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, examples
+from dumbbell import programs
 from dumbbell.errors import InputError
 from dumbbell.evaluate.bbr import fields, judge, qlog_trace, states
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
@@ -334,11 +335,7 @@ def test_a_trace_is_drawn(tmp_path: Path, command: Command) -> None:
 
 
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("cases_page", DOCS.parent / "studies" / "bbr_suite" / "cases_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return programs.load(DOCS.parent / "studies" / "bbr_suite" / "cases_page.py")
 
 
 def test_the_tables_of_the_page_are_those_of_the_cases() -> None:

@@ -86,18 +86,17 @@ def _judge_paths(
     cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
     keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
     began = time.monotonic()
-    results = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=progress)
-    by_key = {(one.case, one.place): one.verdict for one in results}
+    results = grid.judge_points(cc, keys, points, jobs=jobs, keep=choice.keep, progress=progress)
     verdicts = []
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
-        judged = {point: by_key[name_case(criterion.judge), point] for point in points}
+        judged = {point: of_point[name_case(criterion.judge)] for point, of_point in results.items()}
         verdicts.append(_make_verdict(found.plan, criterion, judged, words))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
     return replace(
         found,
         verdicts=(*found.verdicts, *verdicts),
-        runs=found.runs + len(results),
+        runs=found.runs + len(keys) * len(results),
         seconds=found.seconds + time.monotonic() - began,
         notes=(*found.notes, *notes),
     )

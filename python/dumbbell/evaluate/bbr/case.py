@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,19 +15,10 @@ from dumbbell.evaluate.bbr.fields import PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
-from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, FAILS, NOT_APPLICABLE, PASSES
 from dumbbell.evaluate.suite_file import Criterion, TraceNeeds
 
-# what the results mean, best first
-MEANING = {
-    PASSES: "everything that the case expects was seen",
-    CONSTANT: "the behaviour is as expected; only a constant or a flag differs from the draft's",
-    FAILS: "something that the case expects was not seen",
-    CANNOT_TELL: "the trace lacks a field that the judge needs; the fields to log are named",
-    NOT_APPLICABLE: "the case makes no sense there, for the reason given",
-    CRASHED: "the plugin ended its process, or did what the interface forbids",
-    HUNG: "the plugin did not come back from a call",
-}
+_T = TypeVar("_T")
 _NOT_KNOWN = re.compile(r"(?<![a-z])nan(?![a-z])")  # a number that is not known there, as text
 
 
@@ -95,11 +87,21 @@ class Checks:
         found = f"{rate:.4g} of {link:.4g} Mbit/s"
         self.expect(what, rate >= share * link, found, needs=("delivered",), unless=unless)
 
+    def insist(self, what: str, held: bool | np.bool_, found: str, *, needs: tuple[str, ...] = ()) -> None:
+        """Note an expectation without which nothing more can be looked at: the case ends if it did not hold."""
+        if not self.expect(what, held, found, needs=needs):
+            raise CaseEnded
+
+    def insist_on_value(self, what: str, value: _T | None, found: str, *, needs: tuple[str, ...] = ()) -> _T:
+        """Note that there is a value, and return it; the case ends without one."""
+        self.insist(what, value is not None, found, needs=needs)
+        assert value is not None
+        return value
+
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
         if self._find_lacking(needs):
-            self.expect(what, False, "", needs=needs)
-            raise CaseEnded
+            self.insist(what, False, "", needs=needs)
 
     def _find_lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name in columns if self._trace.is_without(name)))
@@ -202,13 +204,11 @@ def find_phase(
         )
     since = f" after {after:.4g} s" if after > 0 else ""
     seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
-    if not checks.expect(f"{name}{since}", found is not None, seen):
-        raise CaseEnded
-    assert found is not None
+    found = checks.insist_on_value(f"{name}{since}", found, seen)
     over = trace.is_over(found)
     seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
-    if ends and not checks.expect(f"{name} ends", over, seen):
-        raise CaseEnded
+    if ends:
+        checks.insist(f"{name} ends", over, seen)
     return found
 
 
@@ -224,9 +224,9 @@ def find_next_phase(
     DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after them.
     """
     after = trace.find_next_phase(before)
-    name = " or ".join(states)
+    what = f"{before.state} → {' or '.join(states)}"
     if after is None:
-        checks.expect(f"{before.state} → {name}", False, "→ nothing")
+        checks.expect(what, False, "→ nothing")
         raise CaseEnded
     needs: tuple[str, ...] = ()
     held, found = after.state in states, f"→ {after.state}"
@@ -236,7 +236,7 @@ def find_next_phase(
         held = bool(trace["in_flight"][row] <= target + 4)
         found = f"→ {after.state}, in flight {describe_inflight(trace['in_flight'][row], target, 4)}"
         needs = ("in_flight", "inflight_bdp")
-    checks.expect(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
+    checks.expect(what, held, found, needs=needs, unless=unless)
     return after
 
 

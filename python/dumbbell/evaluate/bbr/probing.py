@@ -17,7 +17,7 @@ from dumbbell.evaluate.bbr.case import (
     format_bound,
 )
 from dumbbell.evaluate.bbr.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
-from dumbbell.evaluate.bbr.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, require_state_at
+from dumbbell.evaluate.bbr.shown import LONG, check_bulk, check_limited, check_loss_in_probe_up, check_state_at
 from dumbbell.evaluate.bbr.startup import (
     APP_SHARE,
     FULL_BW,
@@ -35,10 +35,8 @@ from dumbbell.evaluate.bbr.trace import Phase, Trace
 DOWN_GAIN = 0.9
 TARGET_COLUMNS = ("cwnd", "bw_mbit", "min_rtt_ms")  # of target()
 BETA, HEADROOM = 0.7, 0.15
-PROBE_WAIT, PROBE_ROUNDS = (
-    (2.0, 3.0),
-    63,
-)  # until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
+# until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
+PROBE_WAIT, PROBE_ROUNDS = (2.0, 3.0), 63
 MIN_PIPE_CWND = 4
 
 
@@ -82,20 +80,13 @@ def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
     up = find_phase(trace, checks, "probe_up")
     first, row = up.rows.start, up.rows.stop
     _check_no_loss(trace, checks, first, row)
-    used = float(np.max(trace["in_flight"][up.rows]))
-    bdp = float(trace["inflight_bdp"][first])
-    checks.expect(
-        "it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}", needs=INFLIGHT_COLUMNS
-    )
+    used, bdp = float(np.max(trace["in_flight"][up.rows])), float(trace["inflight_bdp"][first])
+    found = f"{used:.0f} in flight, BDP {bdp:.0f}"
+    checks.expect("it sends the BDP and more", used >= bdp, found, needs=INFLIGHT_COLUMNS)
     growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
     checks.expect("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}", needs=("max_bw_mbit",))
-    passed = count_rounds(trace, first, row)
-    checks.expect(
-        f"it ends after {FULL_BW_ROUNDS} rounds without growth",
-        passed >= FULL_BW_ROUNDS,
-        f"after {passed:.0f}",
-        needs=("round",),
-    )
+    what, passed = f"it ends after {FULL_BW_ROUNDS} rounds without growth", count_rounds(trace, first, row)
+    checks.expect(what, passed >= FULL_BW_ROUNDS, f"after {passed:.0f}", needs=("round",))
     checks.expect_flag("full_bw_now", row)
     find_next_phase(trace, checks, up, ("probe_down",))
 
@@ -148,31 +139,28 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     row = trace.find_row(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")
-    if not checks.expect("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row])):
-        return
+    checks.insist("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row]))
     up = next(one for one in trace.phases if one.rows.start <= row < one.rows.stop)
     ending = trace.find_next_phase(up)
     if ending is not None and ending.state == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss is seen")
-    if not checks.expect("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss"):
-        return
-    after = find_next_phase(trace, checks, up, ("probe_down",))
-    end = after.rows.start
+    checks.insist("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss")
+    end = find_next_phase(trace, checks, up, ("probe_down",)).rows.start
     check_loss(trace, checks, end, row)
-    first = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
-    seen = first if first is not None else since
-    passed = count_rounds(trace, trace.find_row(seen), end)
+    passed = _count_rounds_of_loss(trace, row, since, end)
     checks.expect("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}", needs=("lost", "round"))
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
     least = BETA * compute_target(trace, row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
-    checks.expect(
-        "inflight_longterm is kept, or at least Beta times the target",
-        kept or now >= least,
-        f"{format_bound(before)} → {format_bound(now)}" + ("" if kept else f", at least {least:.0f}"),
-        needs=("inflight_longterm",),
-        unless=TARGET_COLUMNS,
-    )
+    found = f"{format_bound(before)} → {format_bound(now)}" + ("" if kept else f", at least {least:.0f}")
+    what, needs = "inflight_longterm is kept, or at least Beta times the target", ("inflight_longterm",)
+    checks.expect(what, kept or now >= least, found, needs=needs, unless=TARGET_COLUMNS)
+
+
+def _count_rounds_of_loss(trace: Trace, row: int, since: float, end: int) -> float:
+    """Return the rounds from the first loss after a row, at a time or later, to a row."""
+    first = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
+    return count_rounds(trace, trace.find_row(first if first is not None else since), end)
 
 
 def _run_limited_startup(lab: CaseLab) -> CaseRun:
@@ -289,9 +277,8 @@ def _run_late_down(lab: CaseLab) -> CaseRun:
 
 def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     down = find_phase(trace, checks, "probe_down", setup.times["rate falls"] - 1e-9)
-    checks.require(
-        "whether inflight falls below the bounds before it is time to probe", *INFLIGHT_COLUMNS, "inflight_longterm"
-    )
+    what = "whether inflight falls below the bounds before it is time to probe"
+    checks.require(what, *INFLIGHT_COLUMNS, "inflight_longterm")
     first, row = down.rows.start, down.rows.stop
     after = trace.find_next_phase(down)
     low = _measure_excess(trace, down.rows)
@@ -308,13 +295,8 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     counted = "" if trace.is_without("round") else f", {passed:.0f} rounds"
     found = f"after {down.seconds:.3g} s{counted}"
     checks.expect("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found, unless=("round", "cwnd"))
-    most = PROBE_WAIT[1] + 2 * setup.point.round
-    checks.expect(
-        "and then at once",
-        down.seconds <= most + 0.1 * setup.point.round + 3 * float(np.nan_to_num(trace["srtt_ms"][row])) / 1e3,
-        found,
-        unless=("srtt_ms",),
-    )
+    most = PROBE_WAIT[1] + 2.1 * setup.point.round + 3 * float(np.nan_to_num(trace["srtt_ms"][row])) / 1e3
+    checks.expect("and then at once", down.seconds <= most, found, unless=("srtt_ms",))
 
 
 # 21
@@ -342,47 +324,31 @@ def _run_loss_below_bound(lab: CaseLab) -> CaseRun:
     since = second.start + 0.3 * point.round
     change = first.merge(lose_packets(lab, share, since, since + 2 * point.round))
     trace = lab.run(since + 20 * point.round + 0.5, change)
-    return CaseRun(
-        trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share})
-    )
+    times = {"first loss": begins, "PROBE_UP": second.start, "second loss": since}
+    return CaseRun(trace, Setup(point, times, {"loss": share}))
 
 
 def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     up = find_phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
     first, row = up.rows.start, up.rows.stop
-    before = float(trace["inflight_longterm"][first])
-    checks.expect(
-        "inflight_longterm is set before", np.isfinite(before), format_bound(before), needs=("inflight_longterm",)
-    )
+    before, needs = float(trace["inflight_longterm"][first]), ("inflight_longterm",)
+    checks.expect("inflight_longterm is set before", np.isfinite(before), format_bound(before), needs=needs)
     full = trace["full_bw_now"][row - 1]
     # BBRv2 keeps that of STARTUP
-    checks.expect(
-        "no plateau before the loss",
-        full != 1 or trace["full_bw_now"][first] == 1,
-        f"full_bw_now {full:g}",
-        needs=("full_bw_now",),
-    )
+    grows = full != 1 or trace["full_bw_now"][first] == 1
+    checks.expect("no plateau before the loss", grows, f"full_bw_now {full:g}", needs=("full_bw_now",))
     after = find_next_phase(trace, checks, up, ("probe_down",))
     check_loss(trace, checks, row, first)
-    seen = trace.find_time(lambda found: found["lost"] > found["lost"][first], up.start)
-    passed = count_rounds(trace, trace.find_row(seen if seen is not None else up.start), row)
+    passed = _count_rounds_of_loss(trace, first, up.start, row)
     checks.expect("at once", passed <= 2, f"{passed:.0f} rounds after the first loss", needs=("lost", "round"))
     highest = float(np.fmax.reduce(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
     least = BETA * compute_target(trace, row - 1) - 1
     room = compute_burst(trace, row, setup)
-    checks.expect(
-        "inflight_longterm is not raised by it",
-        now <= highest + room,
-        f"{format_bound(highest)} → {format_bound(now)}, allowed {room:.0f} more for bursts",
-        needs=("inflight_longterm",),
-    )
-    checks.expect(
-        "and is at least Beta times the target",
-        now >= least,
-        f"{format_bound(now)}, at least {least:.0f}",
-        needs=("inflight_longterm", *TARGET_COLUMNS),
-    )
+    found = f"{format_bound(highest)} → {format_bound(now)}, allowed {room:.0f} more for bursts"
+    checks.expect("inflight_longterm is not raised by it", now <= highest + room, found, needs=needs)
+    found = f"{format_bound(now)}, at least {least:.0f}"
+    checks.expect("and is at least Beta times the target", now >= least, found, needs=(*needs, *TARGET_COLUMNS))
 
 
 # 22
@@ -426,15 +392,24 @@ def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 _V1 = {"bbr1": "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"}
 PROBING = {
-    "up-plateau": CaseProgram(_run_one_probe, _judge_up_plateau, shown=require_bulk("probe_up"), without=_V1),
+    "up-plateau": CaseProgram(
+        _run_one_probe, _judge_up_plateau, shown=partial(check_bulk, state="probe_up"), without=_V1
+    ),
     "up-loss": CaseProgram(_run_lossy_probe, _judge_lossy_probe, without=_V1),
     "limited-startup": CaseProgram(
-        _run_limited_startup, _judge_limited_startup, shown=require_limited("startup", LONG)
+        _run_limited_startup, _judge_limited_startup, shown=partial(check_limited, state="startup", rounds=LONG)
     ),
-    "limited-up": CaseProgram(_run_limited_up, _judge_limited_up, shown=require_limited("probe_up", LONG), without=_V1),
-    "down-inflight": CaseProgram(_run_one_down, _judge_down_inflight, shown=require_bulk("probe_down"), without=_V1),
+    "limited-up": CaseProgram(
+        _run_limited_up, _judge_limited_up, shown=partial(check_limited, state="probe_up", rounds=LONG), without=_V1
+    ),
+    "down-inflight": CaseProgram(
+        _run_one_down, _judge_down_inflight, shown=partial(check_bulk, state="probe_down"), without=_V1
+    ),
     "down-time": CaseProgram(
-        _run_late_down, _judge_late_down, shown=require_state_at("rate falls", "probe_down"), without=_V1
+        _run_late_down,
+        _judge_late_down,
+        shown=partial(check_state_at, time="rate falls", state="probe_down"),
+        without=_V1,
     ),
     "up-loss-bound": CaseProgram(
         _run_loss_below_bound, _judge_loss_below_bound, shown=check_loss_in_probe_up, without=_V1

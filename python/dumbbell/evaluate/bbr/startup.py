@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from dumbbell.evaluate.bbr.case import (
 )
 from dumbbell.evaluate.bbr.fields import FRAME
 from dumbbell.evaluate.bbr.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.evaluate.bbr.shown import require_bulk, require_limited, require_state_at
+from dumbbell.evaluate.bbr.shown import check_bulk, check_limited, check_state_at
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Phase, Trace
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
@@ -115,34 +116,20 @@ def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
     startup = find_phase(trace, checks, "startup")
     drain = find_next_phase(trace, checks, startup, ("drain",))
     row = drain.rows.start
-    bandwidth = trace["max_bw_mbit"][row]
-    expected = setup.point.goodput
-    error = bandwidth / expected - 1
-    checks.expect(
-        "max_bw within 2 % of the link",
-        -0.02 <= error <= 0.02 + compute_late_acks(setup),
-        f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
+    bandwidth, expected = trace["max_bw_mbit"][row], setup.point.goodput
+    held = -0.02 <= bandwidth / expected - 1 <= 0.02 + compute_late_acks(setup)
+    found = f"{bandwidth:.4g} of {expected:.4g} Mbit/s"
+    checks.expect("max_bw within 2 % of the link", held, found, needs=("max_bw_mbit",))
     _check_full_pipe(checks, row)
-    growth_needs = ("max_bw_mbit", "round")
+    needs = ("max_bw_mbit", "round")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
     before = find_round_before(trace, row, FULL_BW_ROUNDS - 1)
     growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
-    checks.expect(
-        f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds",
-        growth < FULL_BW,
-        f"by {growth:.3g} since the first",
-        needs=growth_needs,
-    )
-    near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
-    passed = count_rounds(trace, near, row)
-    checks.expect(
-        f"not before {FULL_BW_ROUNDS} such rounds",
-        passed >= FULL_BW_ROUNDS,
-        f"{passed:.0f} rounds after the last growth of 25 %",
-        needs=growth_needs,
-    )
+    what = f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds"
+    checks.expect(what, growth < FULL_BW, f"by {growth:.3g} since the first", needs=needs)
+    passed = count_rounds(trace, int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW)), row)
+    found = f"{passed:.0f} rounds after the last growth of 25 %"
+    checks.expect(f"not before {FULL_BW_ROUNDS} such rounds", passed >= FULL_BW_ROUNDS, found, needs=needs)
 
 
 def _check_full_pipe(checks: Checks, row: int) -> None:
@@ -182,11 +169,9 @@ def _run_lossy_startup(lab: CaseLab) -> CaseRun:
 def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
     startup = find_phase(trace, checks, "startup", ends=False)
-    checks.expect(
-        "STARTUP until the loss begins", startup.end >= since, f"until {startup.end:.4g} s, loss from {since:.4g} s"
-    )
-    if not checks.expect("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
-        return
+    found = f"until {startup.end:.4g} s, loss from {since:.4g} s"
+    checks.expect("STARTUP until the loss begins", startup.end >= since, found)
+    checks.insist("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss")
     before = trace.select_rows(since - setup.point.round, since)
     checks.expect_limited(" when the loss begins", before, "the round before")
     check_loss(trace, checks, startup.rows.stop, trace.find_row(since))
@@ -203,14 +188,10 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     first, last = drain.rows.start, drain.rows.stop - 1
     checks.expect_constant("DrainPacingGain is 0.5", "pacing_gain", first, DRAIN_GAIN, 0.002)
     paced, expected = trace["pacing_rate_mbit"][last], trace["pacing_gain"][last] * trace["bw_mbit"][last] * _MARGIN
-    checks.expect(
-        "paced at that gain",
-        abs(paced / expected - 1) < 0.02,
-        f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}",
-        needs=("pacing_rate_mbit", "pacing_gain", "bw_mbit"),
-    )
-    after = find_next_phase(trace, checks, drain, PROBE_BW)
-    row = after.rows.start
+    found = f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}"
+    needs = ("pacing_rate_mbit", "pacing_gain", "bw_mbit")
+    checks.expect("paced at that gain", abs(paced / expected - 1) < 0.02, found, needs=needs)
+    row = find_next_phase(trace, checks, drain, PROBE_BW).rows.start
     room = compute_burst(trace, row, setup)
     in_flight, target = trace["in_flight"], trace["inflight_bdp"]
     least = max(target[row], target[row - 1])
@@ -278,17 +259,15 @@ def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
             raise NotApplicable(f"PROBE_RTT is due after {passed:.0f} rounds of DRAIN")
         return
     drain = find_phase(trace, checks, "drain")
-    after = find_next_phase(trace, checks, drain, PROBE_BW)
-    first, row = drain.rows.start, after.rows.start
-    passed = count_rounds(trace, first, row)
+    row = find_next_phase(trace, checks, drain, PROBE_BW).rows.start
+    passed = count_rounds(trace, drain.rows.start, row)
     in_flight, target = trace["in_flight"][row], trace["inflight_bdp"][row]
     room = compute_burst(trace, row, setup)
-    checks.expect(
-        f"inflight is still above BBRInflight(1.0){describe_slower_link(setup)}",
-        in_flight > target + room,
-        f"{in_flight:.0f} when it ends, expected above {target + room:.0f} ({target:.0f}, and {room:.0f} for bursts)",
-        needs=INFLIGHT_COLUMNS,
+    what = f"inflight is still above BBRInflight(1.0){describe_slower_link(setup)}"
+    found = (
+        f"{in_flight:.0f} when it ends, expected above {target + room:.0f} ({target:.0f}, and {room:.0f} for bursts)"
     )
+    checks.expect(what, in_flight > target + room, found, needs=INFLIGHT_COLUMNS)
     checks.expect("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))
 
 
@@ -325,36 +304,22 @@ def _run_startup_over_batches(lab: CaseLab) -> CaseRun:
 
 def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
     startup = find_phase(trace, checks, "startup")
-    drain = find_next_phase(trace, checks, startup, ("drain",))
-    row = drain.rows.start
-    last = row - 1
+    row = find_next_phase(trace, checks, startup, ("drain",)).rows.start
     point = setup.point
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
     extra = float(np.max(trace["extra_acked"][startup.rows]))
-    checks.expect(
-        "extra_acked is that of a batch",
-        0.5 * in_batch <= extra <= 2.5 * in_batch,
-        f"{extra:.0f}, a batch has {in_batch:.0f}",
-        needs=("extra_acked",),
-    )
+    held, found = 0.5 * in_batch <= extra <= 2.5 * in_batch, f"{extra:.0f}, a batch has {in_batch:.0f}"
+    checks.expect("extra_acked is that of a batch", held, found, needs=("extra_acked",))
     cwnd = float(np.max(trace["cwnd"][startup.rows]))
     checks.expect("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}", needs=("cwnd",))
-    bandwidth = trace["max_bw_mbit"][last]
-    checks.expect(
-        "max_bw finds the link's rate",
-        bandwidth >= 0.95 * point.goodput,
-        f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
+    bandwidth, needs = trace["max_bw_mbit"][row - 1], ("max_bw_mbit",)
+    found = f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s"
+    checks.expect("max_bw finds the link's rate", bandwidth >= 0.95 * point.goodput, found, needs=needs)
     # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends
     # in its time
-    over = 1 + in_batch / max(point.bdp + in_batch, 1)
-    checks.expect(
-        "and not more than the batches explain",
-        bandwidth <= over * point.goodput,
-        f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
+    most = (1 + in_batch / max(point.bdp + in_batch, 1)) * point.goodput
+    found = f"{bandwidth:.4g}, at most {most:.4g} Mbit/s"
+    checks.expect("and not more than the batches explain", bandwidth <= most, found, needs=needs)
 
 
 # 20
@@ -388,10 +353,14 @@ def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
 
 _V1 = {"bbr1": "BBRv1 does not look at loss in STARTUP"}
 STARTUP = {
-    "startup-plateau": CaseProgram(_run_plateau, _judge_plateau, shown=require_bulk("startup")),
+    "startup-plateau": CaseProgram(_run_plateau, _judge_plateau, shown=partial(check_bulk, state="startup")),
     "startup-loss": CaseProgram(_run_lossy_startup, _judge_lossy_startup, without=_V1),
-    "drain-inflight": CaseProgram(_run_plateau, _judge_drain, shown=require_bulk("drain")),
-    "drain-time": CaseProgram(_run_late_drain, _judge_late_drain, shown=require_state_at("rate falls", "drain")),
+    "drain-inflight": CaseProgram(_run_plateau, _judge_drain, shown=partial(check_bulk, state="drain")),
+    "drain-time": CaseProgram(
+        _run_late_drain, _judge_late_drain, shown=partial(check_state_at, time="rate falls", state="drain")
+    ),
     "startup-aggregation": CaseProgram(_run_startup_over_batches, _judge_startup_over_batches),
-    "startup-probe-rtt": CaseProgram(_run_slow_startup, _judge_slow_startup, shown=require_limited("startup")),
+    "startup-probe-rtt": CaseProgram(
+        _run_slow_startup, _judge_slow_startup, shown=partial(check_limited, state="startup")
+    ),
 }
