@@ -8,49 +8,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from dumbbell.evaluate.bbr.case import (
-    CaseProgram,
-    Checks,
-    compute_loss_share,
-    compute_target,
-    count_rounds,
-    find_next_phase,
-    find_phase,
-    format_bound,
-)
+from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, LOSS_THRESH, MIN_PIPE_CWND, CaseProgram, Checks, format_bound
 from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
-from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathChange, PathPoint, Setup, to_nanoseconds
-from dumbbell.evaluate.bbr.probing import MIN_PIPE_CWND, estimate_cycle, probe
-from dumbbell.evaluate.bbr.shown import (
-    check_probe_rtt,
-    check_recovery,
-    check_small_path,
-    check_state,
-    check_timeout,
-)
-from dumbbell.evaluate.bbr.startup import (
-    INFLIGHT_COLUMNS,
-    LOSS_THRESH,
-    batch_acks,
-    choose_batch_interval,
-    compute_late_acks,
-    find_start_of_probing,
-    lengthen_path,
-    make_packets_late,
-    run_bulk,
-    to_link_time,
-)
+from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
+from dumbbell.evaluate.bbr.shown import check_probe_rtt, check_recovery, check_small_path, check_state, check_timeout
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
 
 PROBE_RTT_INTERVAL, PROBE_RTT_DURATION, PROBE_RTT_GAIN = 5.0, 0.2, 0.5
 _INTERVALS = {"bbr1": 10.0}  # of controls that wait longer: section of BBRv1, bbr_min_rtt_win_sec
-LEAST_RATE = 64_000  # bit/s, the draft's least
 
 # 10
 
 
 def _probe_rtt(lab: CaseLab) -> CaseRun:
-    since = find_start_of_probing(lab).start
+    since = lab.find_start_of_probing().start
 
     def is_done(trace: Trace) -> bool:
         found = trace.find_phase("probe_rtt", since)
@@ -58,13 +29,13 @@ def _probe_rtt(lab: CaseLab) -> CaseRun:
 
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
-    trace = lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, lengthen_path(lab, since))
+    trace = lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, lab.lengthen_path(since))
     return CaseRun(trace, Setup(lab.point, {"path gets longer": since}))
 
 
 def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["path gets longer"]
-    found = find_phase(trace, checks, "probe_rtt", since)
+    found = checks.find_phase("probe_rtt", since)
     first, row = found.rows.start, found.rows.stop
     waited = found.start - since
     held = found.start >= PROBE_RTT_INTERVAL and waited <= PROBE_RTT_INTERVAL + 4 * setup.point.round
@@ -77,10 +48,10 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
     what = "inflight falls to half of the BDP, or 4"
     checks.expect(what, low <= most + 1, f"{low:.0f}, {most:.0f}", needs=INFLIGHT_COLUMNS)
     reached = first + int(np.argmax(trace["in_flight"][found.rows] <= most + 1))
-    lasted, passed = found.end - float(trace.time[reached]), count_rounds(trace, reached, row)
+    lasted, passed = found.end - float(trace.time[reached]), trace.count_rounds(reached, row)
     checks.expect("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms", needs=INFLIGHT_COLUMNS)
     checks.expect("and a round", passed >= 1, f"{passed:.0f} rounds", needs=(*INFLIGHT_COLUMNS, "round"))
-    after = find_next_phase(trace, checks, found, PROBE_BW)
+    after = checks.find_next_phase(found, PROBE_BW)
     checks.expect_flag("full_bw_reached", after.rows.start)
     start = found.end + 2 * setup.point.round
     end = min(start + 4 * setup.point.round, float(trace.time[-1]))
@@ -94,7 +65,7 @@ def _run_idle(lab: CaseLab) -> CaseRun:
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     # what is in the send buffer leaves first: on short paths that is made for windows of hundreds of segments
     rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer + 600 * lab.point.packet_time
-    starts = [one.start + 0.2 * lab.point.round for one in run_bulk(lab, more=True).find_phases(PROBE_BW)]
+    starts = [one.start + 0.2 * lab.point.round for one in lab.run_bulk(more=True).find_phases(PROBE_BW)]
     for since in starts[:6]:
         resume = since + rest
         pause = PathChange(flow={"app_pause": to_nanoseconds(since), "app_resume": to_nanoseconds(resume)})
@@ -127,9 +98,9 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _run_cruise_over_batches(lab: CaseLab) -> CaseRun:
-    interval = choose_batch_interval(lab)
+    interval = lab.choose_batch_interval()
     first = 2 * lab.point.startup + 3.5 + 10 * interval
-    trace = lab.run_until(lambda trace: trace.is_past("probe_cruise"), first, 3 * first, batch_acks(lab))
+    trace = lab.run_until(lambda trace: trace.is_past("probe_cruise"), first, 3 * first, lab.batch_acks())
     return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
@@ -140,7 +111,7 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     found = [
         one
         for one in trace.find_phases("probe_cruise", cut=True)
-        if count_rounds(trace, one.rows.start, one.rows.stop - 1) >= (5 if one.rows.start in before else 2)
+        if trace.count_rounds(one.rows.start, one.rows.stop - 1) >= (5 if one.rows.start in before else 2)
     ]
     if not found and trace.find_phase("probe_rtt"):
         raise NotApplicable("PROBE_CRUISE lasts few of these rounds, and PROBE_RTT comes before each")
@@ -183,7 +154,7 @@ def _run_less_than_a_packet(lab: CaseLab) -> CaseRun:
 
 
 def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> None:
-    found = find_phase(trace, checks, PROBE_BW, ends=False)
+    found = checks.find_phase(PROBE_BW, ends=False)
     rows, point = slice(found.rows.start, len(trace)), setup.point
     least = float(np.min(trace["cwnd"][rows]))
     checks.expect("cwnd is 4 packets or more", least >= MIN_PIPE_CWND, f"{least:.0f}", needs=("cwnd",))
@@ -191,55 +162,42 @@ def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> Non
     paced = trace["pacing_rate_mbit"][rows][steady]
     if checks.expect("it cruises", len(paced) > 0, "it does not", needs=("pacing_gain",)):
         median = float(np.median(paced))
-        held = -0.05 <= median / (0.99 * point.goodput) - 1 <= 0.05 + compute_late_acks(setup)
+        held = -0.05 <= median / (0.99 * point.goodput) - 1 <= 0.05 + setup.point.late_acks
         said = f"{median:.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s"
         checks.expect("paced at the link's rate", held, said, needs=("pacing_rate_mbit",))
     what, end = "the link is full: delayed ACKs do not stall it", float(trace.time[-1])
     checks.expect_goodput(what, found.start, end, 0.95, point.goodput)
 
 
-def compute_room_for_bursts(lab: CaseLab) -> float:
-    """Return the packets of two bursts, which on short paths are 64 KB at any rate (Linux tcp_tso_autosize)."""
-    return 2 * 65_536 / PAYLOAD if lab.point.rtt < 0.005 else 0.0
-
-
-def _find_tenth(lab: CaseLab) -> PathPoint:
-    """Return the path with a tenth of its rate."""
-    slow = lab.point.set_rate(lab.point.rate / 10)
-    if slow.rate < LEAST_RATE:
-        raise NotApplicable("a tenth of the rate is below 64 kbit/s")
-    return slow
-
-
 # 15
 
 
 def _run_ten_times_more(lab: CaseLab) -> CaseRun:
-    point, slow = lab.point, _find_tenth(lab)
+    point, slow = lab.point, lab.find_tenth()
     if point.bdp < 10:
         raise NotApplicable(f"a window of 4 segments carries what the path holds, {point.bdp:.2g} segments")
     # STARTUP ends with loss, which sets inflight_longterm
-    small = PathChange(buffer=max(slow.bdp, 10, compute_room_for_bursts(lab)))
+    small = PathChange(buffer=max(slow.bdp, 10, lab.compute_room_for_bursts()))
     before = lab.run_until(
         lambda trace: trace.find_phase("probe_cruise") is not None, 2 * slow.startup, 8 * slow.startup, small, slow
     )
     cruise = before.find_phase(PROBE_BW)
     if cruise is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
-    change = small.merge(PathChange(rates=[(to_link_time(lab, cruise.start) + slow.round, point.rate)]))
+    change = small.merge(PathChange(rates=[(lab.to_link_time(cruise.start) + slow.round, point.rate)]))
     since = cruise.start + slow.round
 
     def is_done(trace: Trace) -> bool:
         return bool(trace["max_bw_mbit"][-1] >= 0.9 * point.goodput)
 
-    first = since + estimate_cycle(lab) + 10 * slow.round
-    trace = lab.run_until(is_done, first, since + 4 * estimate_cycle(lab) + 10 * slow.round, change, slow)
+    first = since + lab.estimate_cycle() + 10 * slow.round
+    trace = lab.run_until(is_done, first, since + 4 * lab.estimate_cycle() + 10 * slow.round, change, slow)
     return CaseRun(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
 
 
 def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     since, point = setup.times["rate rises"], setup.point
-    up = find_phase(trace, checks, "probe_up", since, ends=False)
+    up = checks.find_phase("probe_up", since, ends=False)
     probes = trace.find_phases("probe_up", since)
     reached = trace.find_time(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
     last = trace.find_row(reached) + 1 if reached is not None else len(trace)
@@ -261,7 +219,7 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     found = f"{np.fmax.reduce(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s"
     reached = checks.insist_on_value("90 % of the new rate is found", reached, found, needs=("max_bw_mbit",))
     spent = sum(
-        count_rounds(trace, one.rows.start, min(one.rows.stop, trace.find_row(reached) + 1) - 1) + 1
+        trace.count_rounds(one.rows.start, min(one.rows.stop, trace.find_row(reached) + 1) - 1) + 1
         for one in probes
         if one.start <= reached
     )
@@ -289,23 +247,23 @@ def _find_steps(trace: Trace, rows: slice) -> list[float]:
 
 
 def _run_a_tenth(lab: CaseLab) -> CaseRun:
-    point, slow = lab.point, _find_tenth(lab)
+    point, slow = lab.point, lab.find_tenth()
     if slow.bdp < 8:
         raise NotApplicable(
             f"at a tenth of the rate the path holds {slow.bdp:.2g} segments, little more than the minimum window"
         )
     # what is in flight overflows the buffer when the rate falls, and its queue is a round trip
-    buffer = max(slow.bdp, 20, compute_room_for_bursts(lab))
+    buffer = max(slow.bdp, 20, lab.compute_room_for_bursts())
 
     def is_done(trace: Trace) -> bool:
         return len(_find_whole_cycles(trace, since)) >= 2
 
-    before = run_bulk(lab, PathChange(buffer=buffer), more=True)
+    before = lab.run_bulk(PathChange(buffer=buffer), more=True)
     start = next((one for one in before.find_phases(("probe_cruise", "probe_down")) if one.seconds > 0), None)
     if start is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
     since = start.start
-    change = PathChange(rates=[(to_link_time(lab, since), slow.rate)], buffer=buffer)
+    change = PathChange(rates=[(lab.to_link_time(since), slow.rate)], buffer=buffer)
     length = since + 3 * (3.0 + 30 * (point.rtt + buffer * slow.packet_time))
     trace = lab.run_until(is_done, length, 4 * length, change)
     return CaseRun(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": buffer}))
@@ -330,7 +288,7 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
             assert lost is not None
             fallen = trace.find_time(lambda found: found["bw_shortterm_mbit"] <= 0.5 * old, since)
             begin, end = trace.find_row(lost), trace.find_row(fallen if fallen is not None else float(trace.time[-1]))
-            passed = count_rounds(trace, begin, end)
+            passed = trace.count_rounds(begin, end)
             # Beta = 0.7 a round: the second round of loss is below a half
             held, said = fallen is not None and passed <= 6, f"to a half {passed:.0f} rounds after the first loss"
             checks.expect("bw_shortterm falls fast", held, said, needs=("max_bw_mbit", "round"))
@@ -359,9 +317,9 @@ def _run_policed(lab: CaseLab) -> CaseRun:
             f"at the token rate the path holds {token.bdp:.2g} segments, little more than the minimum window"
         )
     # less than the BDP, so that a window that fills the path uses the burst up
-    bucket = round(max(0.5 * token.bdp, 10, compute_room_for_bursts(lab)) * FRAME)
+    bucket = round(max(0.5 * token.bdp, 10, lab.compute_room_for_bursts()) * FRAME)
     change = PathChange(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
-    length = 2 * point.startup + max(3 * estimate_cycle(lab), 120 * point.round)
+    length = 2 * point.startup + max(3 * lab.estimate_cycle(), 120 * point.round)
     return CaseRun(
         lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)})
     )
@@ -369,7 +327,7 @@ def _run_policed(lab: CaseLab) -> CaseRun:
 
 def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
     token = setup.point.set_rate(setup.values["token rate"])
-    start = find_phase(trace, checks, PROBE_BW, ends=False)
+    start = checks.find_phase(PROBE_BW, ends=False)
     rows = slice(start.rows.start, len(trace))
     lost = trace["lost"][-1] - trace["lost"][start.rows.start]
     checks.expect("the policer drops in PROBE_BW", lost > 0, f"{lost:.0f} lost", needs=("lost",))
@@ -381,10 +339,10 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
     half = trace.find_row((start.start + end) / 2)
     checks.expect_goodput("it gets the token rate", float(trace.time[half]), end, 0.7, token.goodput)
     starts = half + np.flatnonzero(np.diff(trace["round"][half:]) > 0)
-    shares = [compute_loss_share(trace, int(first), int(last)) for first, last in pairwise(starts)]
+    shares = [trace.compute_loss_share(int(first), int(last)) for first, last in pairwise(starts)]
     share = float(np.median(shares)) if shares else math.nan
     what = "no continuous loss: at most LossThresh, 2 %, in most rounds"
-    found = f"median {share:.1%}, in all {compute_loss_share(trace, half, len(trace) - 1):.1%}"
+    found = f"median {share:.1%}, in all {trace.compute_loss_share(half, len(trace) - 1):.1%}"
     checks.expect(what, share <= LOSS_THRESH, found, needs=("lost", "delivered", "round"))
 
 
@@ -397,7 +355,7 @@ def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
         raise NotApplicable(
             "fewer than 8 segments are in flight: no three overtake a late one, and nothing is probed for"
         )
-    trace, up = probe(lab)
+    trace, up = lab.probe()
     since = up.start + 1.0 * point.round
     srtt = float(trace["srtt_ms"][trace.find_row(since)]) / 1e3
     if timeout:
@@ -406,9 +364,9 @@ def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
         until = since + delay
     else:
         # one burst at the least is in time
-        burst = max(2.5, 0.6 * compute_room_for_bursts(lab)) * point.packet_time
+        burst = max(2.5, 0.6 * lab.compute_room_for_bursts()) * point.packet_time
         delay, until = 0.7 * srtt, since + max(0.1 * point.round, burst)
-    trace = lab.run(until + delay + 8 * srtt + 0.5, make_packets_late(lab, delay, since, until))
+    trace = lab.run(until + delay + 8 * srtt + 0.5, lab.make_packets_late(delay, since, until))
     return CaseRun(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
 
 
@@ -437,7 +395,7 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
         checks.expect(f"{column.removesuffix('_mbit')} is restored", held, said, needs=(column,))
     old, new = float(trace["cwnd"][max(row - 1, 0)]), float(np.max(trace["cwnd"][at : at + 3]))
     # the window of the state that it is in now may be smaller than that of PROBE_UP
-    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at]) * compute_target(trace, at))
+    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at]) * trace.compute_target(at))
     said, unless = f"{old:.0f} → {new:.0f}", ("cwnd_gain", "bw_mbit", "min_rtt_ms")
     checks.expect("cwnd is restored", new >= least, said, needs=("cwnd",), unless=unless)
 

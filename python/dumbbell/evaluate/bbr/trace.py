@@ -5,12 +5,15 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dumbbell.errors import Missing
-from dumbbell.evaluate.bbr.fields import BY_COLUMN
+from dumbbell.evaluate.bbr.fields import BY_COLUMN, PAYLOAD
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.bbr.lab import PathPoint
 
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
@@ -149,3 +152,57 @@ class Trace:
         """Return the time of the first row at or after a time for which `test` holds."""
         found = np.flatnonzero(test(self) & (self.time >= after))
         return float(self.time[found[0]]) if len(found) else None
+
+    def count_rounds(self, first: int, last: int) -> float:
+        """Return how many round trips began between two rows."""
+        return float(self["round"][last] - self["round"][first])
+
+    def compute_goodput(self, start: float, end: float) -> float:
+        """Return what was delivered between two times, Mbit/s of payload."""
+        first, last = self.find_row(start), self.find_row(end)
+        seconds = self.time[last] - self.time[first]
+        return (
+            float(self["delivered"][last] - self["delivered"][first]) * PAYLOAD * 8e-6 / seconds
+            if seconds > 0
+            else float("nan")
+        )
+
+    def compute_loss_share(self, first: int, last: int) -> float:
+        """Return the share of segments that were marked lost, of all marked lost or delivered between two rows."""
+        lost = float(self["lost"][last] - self["lost"][first])
+        delivered = float(self["delivered"][last] - self["delivered"][first])
+        return lost / (lost + delivered) if lost + delivered > 0 else 0.0
+
+    def compute_target(self, row: int) -> float:
+        """Return BBRTargetInflight(): the estimated BDP or, if it is smaller, the window; segments."""
+        bdp = float(self["bw_mbit"][row] * self["min_rtt_ms"][row]) * 1e3 / 8 / PAYLOAD
+        return min(bdp, float(self["cwnd"][row]))
+
+    def compute_loss_in_round(self, row: int, since: int) -> float:
+        """Return the segments marked lost in the last round trip, over what was in flight when it began.
+
+        Phases before row `since` do not count.
+        """
+        first = max(self.find_round_before(row), since)
+        return float(self["lost"][row] - self["lost"][first]) / max(float(self["in_flight"][first]), 1)
+
+    def find_round_before(self, row: int, count: int = 1) -> int:
+        """Return the row at which the round began that was `count` rounds ago."""
+        return min(int(np.searchsorted(self["round"], self["round"][row] - count)), row)
+
+    def compute_burst(self, row: int, point: PathPoint) -> float:
+        """Return the segments that a burst may add to what is in flight.
+
+        A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2
+        segments to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize). A
+        pacing rate that is not known is taken for that of the link.
+        """
+        most = 65_536 / PAYLOAD
+        known = float(self["pacing_rate_mbit"][row])
+        paced = known if np.isfinite(known) else point.goodput
+        segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most))
+        if point.rtt < 0.005:
+            segments = most
+        # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
+        gain = self["pacing_gain"][max(row - 1, 0)]
+        return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
