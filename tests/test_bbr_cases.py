@@ -19,8 +19,7 @@ from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, PathPoint, Setup
 from dumbbell.evaluate.bbr.shown import LONG
 from dumbbell.evaluate.bbr.trace import Trace
-from dumbbell.evaluate.case_verdict import CaseVerdict
-from dumbbell.evaluate.grade import CONSTANT, FAILS, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.grade import CONSTANT, FAILS, NOT_APPLICABLE, PASSES, CaseVerdict
 
 POINT = PathPoint(10_000_000, 0.1)
 BDP = POINT.bdp  # 82.6 segments

@@ -20,8 +20,7 @@ from dumbbell import _native
 from dumbbell.evaluate.bbr import figure, grid
 from dumbbell.evaluate.bbr.cases import CASES, SUITE
 from dumbbell.evaluate.bbr.lab import CaseLab, PathPoint
-from dumbbell.evaluate.case_verdict import CaseVerdict
-from dumbbell.evaluate.grade import FAILS
+from dumbbell.evaluate.grade import FAILS, CaseVerdict
 from dumbbell.pages import study
 from dumbbell.study import Evidence
 

@@ -17,8 +17,7 @@ from dumbbell.engines.base import Engine
 from dumbbell.engines.progress import ProgressTold
 from dumbbell.errors import Nothing
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import CaseVerdict
-from dumbbell.evaluate.grade import CellGrade
+from dumbbell.evaluate.grade import CaseVerdict, CellGrade
 from dumbbell.evaluate.harm import CellHarm, measure_harm
 from dumbbell.evaluate.measures import Values, measure_scene
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, format_labels, make_plan, make_victim_plan

@@ -15,9 +15,8 @@ from dumbbell.evaluate import evaluation
 from dumbbell.evaluate.bbr import grid, judge
 from dumbbell.evaluate.bbr.cases import CASES, name_case
 from dumbbell.evaluate.bbr.lab import PathPoint
-from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import NOT_APPLICABLE, make_judged_cell
+from dumbbell.evaluate.grade import NOT_APPLICABLE, CaseVerdict, make_judged_cell
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite, name_suite
 from dumbbell.experiment import units

@@ -14,10 +14,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, Template
 
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import SIGNS, CaseVerdict
 from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import CellGrade
+from dumbbell.evaluate.grade import SIGNS, CaseVerdict, CellGrade
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where

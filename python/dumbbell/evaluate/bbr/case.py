@@ -13,8 +13,7 @@ import numpy as np
 from dumbbell.evaluate.bbr import fields
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.evaluate.bbr.trace import Phase, Trace
-from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
-from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, FAILS, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, FAILS, NOT_APPLICABLE, PASSES, CaseVerdict, Expectation
 from dumbbell.evaluate.suite_file import Criterion, TraceNeeds
 
 _T = TypeVar("_T")

@@ -15,8 +15,7 @@ from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES
 from dumbbell.evaluate.bbr.fields import FRAME
 from dumbbell.evaluate.bbr.lab import CaseLab, NotApplicable, PathPoint, PluginFailed, parse_control
-from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
-from dumbbell.evaluate.grade import NOT_APPLICABLE, is_bad, name_failed_run
+from dumbbell.evaluate.grade import NOT_APPLICABLE, CaseVerdict, Expectation, is_bad, name_failed_run
 from dumbbell.waiting import restore_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")

@@ -15,7 +15,7 @@ from dumbbell.evaluate.bbr import plausible, qlog_trace
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
 from dumbbell.evaluate.bbr.lab import CaseRun, PathPoint, Setup
-from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.grade import CaseVerdict
 from dumbbell.experiment.toml_checks import is_number
 
 # values of paths that are so from the first packet on: nothing of such a trace is of a plain path
