@@ -340,29 +340,22 @@ def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.expect("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s", needs=known)
 
 
-_V1 = {"bbr1": "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"}
+_probing_case = partial(
+    CaseProgram, without={"bbr1": "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"}
+)
 PROBING = {
-    "up-plateau": CaseProgram(
-        _run_one_probe, _judge_up_plateau, shown=partial(check_bulk, state="probe_up"), without=_V1
-    ),
-    "up-loss": CaseProgram(_run_lossy_probe, _judge_lossy_probe, without=_V1),
+    "up-plateau": _probing_case(_run_one_probe, _judge_up_plateau, shown=partial(check_bulk, state="probe_up")),
+    "up-loss": _probing_case(_run_lossy_probe, _judge_lossy_probe),
     "limited-startup": CaseProgram(
         _run_limited_startup, _judge_limited_startup, shown=partial(check_limited, state="startup", rounds=LONG)
     ),
-    "limited-up": CaseProgram(
-        _run_limited_up, _judge_limited_up, shown=partial(check_limited, state="probe_up", rounds=LONG), without=_V1
+    "limited-up": _probing_case(
+        _run_limited_up, _judge_limited_up, shown=partial(check_limited, state="probe_up", rounds=LONG)
     ),
-    "down-inflight": CaseProgram(
-        _run_one_down, _judge_down_inflight, shown=partial(check_bulk, state="probe_down"), without=_V1
+    "down-inflight": _probing_case(_run_one_down, _judge_down_inflight, shown=partial(check_bulk, state="probe_down")),
+    "down-time": _probing_case(
+        _run_late_down, _judge_late_down, shown=partial(check_state_at, time="rate falls", state="probe_down")
     ),
-    "down-time": CaseProgram(
-        _run_late_down,
-        _judge_late_down,
-        shown=partial(check_state_at, time="rate falls", state="probe_down"),
-        without=_V1,
-    ),
-    "up-loss-bound": CaseProgram(
-        _run_loss_below_bound, _judge_loss_below_bound, shown=check_loss_in_probe_up, without=_V1
-    ),
-    "refill-limited": CaseProgram(_run_idle_refill, _judge_idle_refill, without=_V1),
+    "up-loss-bound": _probing_case(_run_loss_below_bound, _judge_loss_below_bound, shown=check_loss_in_probe_up),
+    "refill-limited": _probing_case(_run_idle_refill, _judge_idle_refill),
 }
