@@ -16,7 +16,7 @@ from dumbbell.evaluate.bbr import grid, judge
 from dumbbell.evaluate.bbr.cases import CASES, name_case
 from dumbbell.evaluate.bbr.lab import PathPoint
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import NOT_APPLICABLE, CaseVerdict, make_judged_cell
+from dumbbell.evaluate.grade import CaseVerdict, make_judged_cell
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite, name_suite
 from dumbbell.experiment import units
@@ -115,9 +115,8 @@ def judge_trace(
     point = found.run.setup.point
     plan, verdicts = Plan(), []
     for criterion in criteria:
-        key = name_case(criterion.judge)
-        why = CaseVerdict(NOT_APPLICABLE, found.not_judged.get(key, ""))
-        verdicts.append(_make_verdict(plan, criterion, {point: found.verdicts.get(key, why)}, words, names_path=False))
+        judged = {point: found.verdicts[name_case(criterion.judge)]}
+        verdicts.append(_make_verdict(plan, criterion, judged, words, names_path=False))
     subject = Candidate(found.control, str(path))
     notes = tuple(f"{path}: {one}" for one in found.notes)
     return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found
