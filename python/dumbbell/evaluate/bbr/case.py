@@ -177,15 +177,13 @@ class Checks:
 
         A constant or a flag that cannot be compared does not keep a case from passing; the reason names it.
         """
-        broken = [check for check in self.all if check.held is False]
-        reason = "; ".join(f"{check.what}: {check.found}" for check in broken)
+        broken, unknown = ([check for check in self.all if check.held is held] for held in (False, None))
+        reason, open_ = ("; ".join(f"{one.what}: {one.found}" for one in some) for some in (broken, unknown))
         if any(not check.constant for check in broken):
             return CaseVerdict(FAILS, reason, tuple(self.all))
-        unknown = [check for check in self.all if check.held is None]
-        open_ = "; ".join(f"{check.what}: {check.found}" for check in unknown)
         if any(not check.constant for check in unknown):
             return CaseVerdict(CANNOT_TELL, open_, tuple(self.all))
-        reason = "; ".join(part for part in (reason, f"not compared: {open_}" if open_ else "") if part)
+        reason = "; ".join(filter(None, [reason, f"not compared: {open_}" if open_ else ""]))
         return CaseVerdict(CONSTANT if broken else PASSES, reason, tuple(self.all))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, LOSS_THRESH, MIN_PIPE_CWND, CaseProgram, Checks, format_bound
 from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.evaluate.bbr.shown import check_probe_rtt, check_recovery, check_small_path, check_state, check_timeout
+from dumbbell.evaluate.bbr.shown import check_probe_rtt, check_small_path, check_state, check_timeout
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
 
 PROBE_RTT_INTERVAL, PROBE_RTT_DURATION, PROBE_RTT_GAIN = 5.0, 0.2, 0.5
@@ -206,16 +206,13 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     ]
     longest = max(steps, key=len, default=[])
     bounds = ("inflight_longterm", "probe_up_step")
-    if any(trace.is_without(column) for column in bounds):
-        checks.expect("the step of inflight_longterm doubles", False, "", needs=bounds)
-    elif trace.has("inflight_longterm") and trace.has("probe_up_step"):
-        # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
-        grows = all(after >= before for before, after in pairwise(longest))
-        doubles = grows and longest[-1] >= longest[0] * 2 ** ((len(longest) - 1) / 2) if longest else False
-        is_set = np.isfinite(trace["inflight_longterm"][up.rows.start])
-        if is_set and len(longest) > 1:
-            found = f"steps {', '.join(f'{one:g}' for one in longest)}"
-            checks.expect("the step of inflight_longterm doubles", doubles, found)
+    # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
+    grows = all(after >= before for before, after in pairwise(longest))
+    doubles = grows and longest[-1] >= longest[0] * 2 ** ((len(longest) - 1) / 2) if longest else False
+    is_set = all(map(trace.has, bounds)) and np.isfinite(trace["inflight_longterm"][up.rows.start])
+    if any(map(trace.is_without, bounds)) or (is_set and len(longest) > 1):
+        found = f"steps {', '.join(f'{one:g}' for one in longest)}"
+        checks.expect("the step of inflight_longterm doubles", doubles, found, needs=bounds)
     found = f"{np.fmax.reduce(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s"
     reached = checks.insist_on_value("90 % of the new rate is found", reached, found, needs=("max_bw_mbit",))
     spent = sum(
@@ -400,7 +397,6 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
     checks.expect("cwnd is restored", new >= least, said, needs=("cwnd",), unless=unless)
 
 
-_V1_BOUNDS = {"bbr1": "BBRv1 has none of these bounds to save and restore"}
 PATH = {
     "probe-rtt": CaseProgram(_probe_rtt, _judge_probe_rtt, shown=partial(check_probe_rtt, time="path gets longer")),
     "idle": CaseProgram(_run_idle, _judge_idle),
@@ -411,16 +407,12 @@ PATH = {
     "rate-up": CaseProgram(_run_ten_times_more, _judge_ten_times_more),
     "rate-down": CaseProgram(_run_a_tenth, _judge_a_tenth),
     "policer": CaseProgram(_run_policed, _judge_policed),
-    "spurious-recovery": CaseProgram(
-        partial(_run_spurious, timeout=False),
-        partial(_judge_spurious, timeout=False),
-        shown=check_recovery,
-        without=_V1_BOUNDS,
-    ),
-    "spurious-timeout": CaseProgram(
-        partial(_run_spurious, timeout=True),
-        partial(_judge_spurious, timeout=True),
-        shown=check_timeout,
-        without=_V1_BOUNDS,
-    ),
+} | {
+    key: CaseProgram(
+        partial(_run_spurious, timeout=timeout),
+        partial(_judge_spurious, timeout=timeout),
+        shown=partial(check_timeout, timeout=timeout),
+        without={"bbr1": "BBRv1 has none of these bounds to save and restore"},
+    )
+    for key, timeout in (("spurious-recovery", False), ("spurious-timeout", True))
 }

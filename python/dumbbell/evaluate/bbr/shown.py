@@ -81,15 +81,9 @@ def check_small_path(_: Trace, setup: Setup) -> str:
     return f"the BDP is {setup.point.bdp:.3g} packets" if setup.point.bdp >= 1 else ""
 
 
-def _has_timeout(trace: Trace, setup: Setup) -> bool:
-    return "loss" in trace.words["ca_state"][trace.find_row(setup.times["late segments"]) :]
-
-
-def check_recovery(trace: Trace, setup: Setup) -> str:
-    """Test that no timeout follows late segments."""
-    return "a timeout follows: it is case 19" if _has_timeout(trace, setup) else ""
-
-
-def check_timeout(trace: Trace, setup: Setup) -> str:
-    """Test that a timeout follows late segments."""
-    return "" if _has_timeout(trace, setup) else "no timeout follows (recovery_state loss)"
+def check_timeout(trace: Trace, setup: Setup, *, timeout: bool) -> str:
+    """Test that a timeout follows late segments, or that none does."""
+    follows = "loss" in trace.words["ca_state"][trace.find_row(setup.times["late segments"]) :]
+    if follows == timeout:
+        return ""
+    return "no timeout follows (recovery_state loss)" if timeout else "a timeout follows: it is case 19"

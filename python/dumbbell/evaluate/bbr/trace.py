@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +55,6 @@ class Trace:
         self._given = {*self._columns, *self.words}
         self.words.setdefault("state", np.full(len(self.time), ""))
         self.words.setdefault("ca_state", np.full(len(self.time), "open"))
-        self._phases: list[Phase] | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -89,22 +90,16 @@ class Trace:
         """The state of every row."""
         return self.words["state"]
 
-    @property
+    @cached_property
     def phases(self) -> list[Phase]:
         """The states in order, from the first that the control reports."""
-        if self._phases is None:
-            self._phases = list(self._find_phases())
-        return self._phases
-
-    def _find_phases(self) -> Iterator[Phase]:
-        if not len(self):
-            return
         changes = np.flatnonzero(self.state[1:] != self.state[:-1]) + 1
-        ends = [*changes, len(self)]
-        for first, end in zip([0, *changes], ends, strict=True):
-            if self.state[first]:
+        found = []
+        for first, end in pairwise([0, *changes.tolist(), len(self)]):
+            if end > first and self.state[first]:
                 last = self.time[min(end, len(self) - 1)]
-                yield Phase(str(self.state[first]), slice(int(first), int(end)), float(self.time[first]), float(last))
+                found.append(Phase(str(self.state[first]), slice(first, end), float(self.time[first]), float(last)))
+        return found
 
     def find_phase(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> Phase | None:
         """Return the first phase in a state that begins at or after a time."""
