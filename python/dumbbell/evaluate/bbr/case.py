@@ -89,14 +89,14 @@ class Checks:
         found = f"{rate:.4g} of {link:.4g} Mbit/s"
         self.expect(what, rate >= share * link, found, needs=("delivered",), unless=unless)
 
-    def insist(self, what: str, held: bool | np.bool_, found: str, *, needs: tuple[str, ...] = ()) -> None:
+    def expect_or_end(self, what: str, held: bool | np.bool_, found: str, *, needs: tuple[str, ...] = ()) -> None:
         """Note an expectation without which nothing more can be looked at: the case ends if it did not hold."""
         if not self.expect(what, held, found, needs=needs):
             raise CaseEnded
 
-    def insist_on_value(self, what: str, value: _T | None, found: str, *, needs: tuple[str, ...] = ()) -> _T:
+    def require_value(self, what: str, value: _T | None, found: str, *, needs: tuple[str, ...] = ()) -> _T:
         """Note that there is a value, and return it; the case ends without one."""
-        self.insist(what, value is not None, found, needs=needs)
+        self.expect_or_end(what, value is not None, found, needs=needs)
         assert value is not None
         return value
 
@@ -115,7 +115,7 @@ class Checks:
             if found is not None
             else f"not in {self._trace.time[-1] if len(self._trace) else 0:.4g} s"
         )
-        found = self.insist_on_value(f"{name}{since}", found, seen)
+        found = self.require_value(f"{name}{since}", found, seen)
         over = self._trace.is_over(found)
         seen = (
             f"at {found.end:.4g} s"
@@ -123,7 +123,7 @@ class Checks:
             else f"still there at {self._trace.time[-1]:.4g} s, since {found.start:.4g} s"
         )
         if ends:
-            self.insist(f"{name} ends", over, seen)
+            self.expect_or_end(f"{name} ends", over, seen)
         return found
 
     def find_next_phase(self, before: Phase, states: tuple[str, ...], unless: tuple[str, ...] = ()) -> Phase:
@@ -167,7 +167,7 @@ class Checks:
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
         if self._find_lacking(needs):
-            self.insist(what, False, "", needs=needs)
+            self.expect_or_end(what, False, "", needs=needs)
 
     def _find_lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name in columns if self._trace.is_without(name)))

@@ -95,6 +95,23 @@ class PathPoint:
         """
         return 1 / 3 if self.packet_time > 0.04 else 0.0
 
+    def compute_burst(self, trace: Trace, row: int) -> float:
+        """Return the segments that a burst may add to what is in flight.
+
+        A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2
+        segments to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize). A
+        pacing rate that is not known is taken for that of the link.
+        """
+        most = 65_536 / PAYLOAD
+        known = float(trace["pacing_rate_mbit"][row])
+        paced = known if np.isfinite(known) else self.goodput
+        segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most))
+        if self.rtt < 0.005:
+            segments = most
+        # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
+        gain = trace["pacing_gain"][max(row - 1, 0)]
+        return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
+
     def set_rate(self, rate: float) -> PathPoint:
         """Return the path with another rate."""
         return PathPoint(round(rate), self.rtt)

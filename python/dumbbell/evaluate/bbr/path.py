@@ -115,7 +115,7 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     ]
     if not found and trace.find_phase("probe_rtt"):
         raise NotApplicable("PROBE_CRUISE lasts few of these rounds, and PROBE_RTT comes before each")
-    checks.insist("PROBE_CRUISE of two rounds or more", bool(found), "none")
+    checks.expect_or_end("PROBE_CRUISE of two rounds or more", bool(found), "none")
     cruise, point = found[0], setup.point
     rows = cruise.rows
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
@@ -214,7 +214,7 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
         found = f"steps {', '.join(f'{one:g}' for one in longest)}"
         checks.expect("the step of inflight_longterm doubles", doubles, found, needs=bounds)
     found = f"{np.fmax.reduce(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s"
-    reached = checks.insist_on_value("90 % of the new rate is found", reached, found, needs=("max_bw_mbit",))
+    reached = checks.require_value("90 % of the new rate is found", reached, found, needs=("max_bw_mbit",))
     spent = sum(
         trace.count_rounds(one.rows.start, min(one.rows.stop, trace.find_row(reached) + 1) - 1) + 1
         for one in probes
@@ -372,10 +372,10 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
     before = trace.find_row(since)
     name, ca = ("timeout recovery", "loss") if timeout else ("fast recovery", "recovery")
     found = trace.find_time(lambda found: found.words["ca_state"] == ca, since)
-    began = checks.insist_on_value(f"{name} begins", found, f"no {name}", needs=("ca_state",))
+    began = checks.require_value(f"{name} begins", found, f"no {name}", needs=("ca_state",))
     row = trace.find_row(began)
     found = trace.find_time(lambda found: found["undone"] > found["undone"][before], began)
-    undone = checks.insist_on_value("it turns out to be spurious", found, "nothing was undone", needs=("undone",))
+    undone = checks.require_value("it turns out to be spurious", found, "nothing was undone", needs=("undone",))
     at = trace.find_row(undone)
     if "probe_rtt" in set(trace.state[row : at + 1].tolist()):
         raise NotApplicable("PROBE_RTT is due before it turns out to be spurious")

@@ -94,12 +94,12 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     row = trace.find_row(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")
-    checks.insist("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row]))
+    checks.expect_or_end("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row]))
     up = next(one for one in trace.phases if one.rows.start <= row < one.rows.stop)
     ending = trace.find_next_phase(up)
     if ending is not None and ending.state == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss is seen")
-    checks.insist("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss")
+    checks.expect_or_end("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss")
     end = checks.find_next_phase(up, ("probe_down",)).rows.start
     checks.expect_loss(end, row)
     passed = _count_rounds_of_loss(trace, row, since, end)
@@ -187,7 +187,7 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
         raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     # the next probe may be due by the count of rounds
     checks.find_next_phase(down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
-    headroom, room = _compute_headroom(float(trace["inflight_longterm"][row])), trace.compute_burst(row, setup.point)
+    headroom, room = _compute_headroom(float(trace["inflight_longterm"][row])), setup.point.compute_burst(trace, row)
     bdp = float(trace["inflight_bdp"][row])
     checks.expect_inflight("inflight <= BBRInflight(1.0)", row, bdp, room, INFLIGHT_COLUMNS)
     bounds = ("in_flight", "inflight_longterm")
@@ -233,7 +233,7 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
     after = trace.find_next_phase(down)
     low = _measure_excess(trace, down.rows)
     passed = trace.count_rounds(first, row)
-    if after is not None and after.state == "probe_cruise" and low <= trace.compute_burst(row, setup.point):
+    if after is not None and after.state == "probe_cruise" and low <= setup.point.compute_burst(trace, row):
         raise NotApplicable(
             f"inflight does not stay above BBRInflight(1.0) until it is time to probe{describe_slower_link(setup)}: "
             f"PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
@@ -294,7 +294,7 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     highest = float(np.fmax.reduce(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
     least = BETA * trace.compute_target(row - 1) - 1
-    room = trace.compute_burst(row, setup.point)
+    room = setup.point.compute_burst(trace, row)
     found = f"{format_bound(highest)} → {format_bound(now)}, allowed {room:.0f} more for bursts"
     checks.expect("inflight_longterm is not raised by it", now <= highest + room, found, needs=needs)
     found = f"{format_bound(now)}, at least {least:.0f}"

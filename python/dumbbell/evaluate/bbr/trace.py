@@ -7,15 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dumbbell.errors import Missing
 from dumbbell.evaluate.bbr.fields import BY_COLUMN, PAYLOAD
-
-if TYPE_CHECKING:
-    from dumbbell.evaluate.bbr.lab import PathPoint
 
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
@@ -184,20 +181,3 @@ class Trace:
     def find_round_before(self, row: int, count: int = 1) -> int:
         """Return the row at which the round began that was `count` rounds ago."""
         return min(int(np.searchsorted(self["round"], self["round"][row] - count)), row)
-
-    def compute_burst(self, row: int, point: PathPoint) -> float:
-        """Return the segments that a burst may add to what is in flight.
-
-        A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2
-        segments to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize). A
-        pacing rate that is not known is taken for that of the link.
-        """
-        most = 65_536 / PAYLOAD
-        known = float(self["pacing_rate_mbit"][row])
-        paced = known if np.isfinite(known) else point.goodput
-        segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most))
-        if point.rtt < 0.005:
-            segments = most
-        # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
-        gain = self["pacing_gain"][max(row - 1, 0)]
-        return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
