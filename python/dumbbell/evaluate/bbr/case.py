@@ -102,26 +102,19 @@ class Checks:
 
     def find_phase(self, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True) -> Phase:
         """Return the first phase in a state at or after a time; it must be there and, with `ends`, be over."""
-        found = self._trace.find_phase(state, after)
+        trace = self._trace
+        found = trace.find_phase(state, after)
         name = " or ".join([state] if isinstance(state, str) else state)
-        cut = self._trace.find_phases(state, after, cut=True)
+        cut = trace.find_phases(state, after, cut=True)
         if found is None and cut:
             raise NotApplicable(
-                f"PROBE_RTT, which is due repeatedly, ends every {name}: {len(cut)} in {self._trace.time[-1]:.3g} s"
+                f"PROBE_RTT, which is due repeatedly, ends every {name}: {len(cut)} in {trace.time[-1]:.3g} s"
             )
         since = f" after {after:.4g} s" if after > 0 else ""
-        seen = (
-            f"at {found.start:.4g} s"
-            if found is not None
-            else f"not in {self._trace.time[-1] if len(self._trace) else 0:.4g} s"
-        )
+        seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
         found = self.require_value(f"{name}{since}", found, seen)
-        over = self._trace.is_over(found)
-        seen = (
-            f"at {found.end:.4g} s"
-            if over
-            else f"still there at {self._trace.time[-1]:.4g} s, since {found.start:.4g} s"
-        )
+        over = trace.is_over(found)
+        seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
         if ends:
             self.expect_or_end(f"{name} ends", over, seen)
         return found
@@ -132,7 +125,8 @@ class Checks:
         DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after
         them.
         """
-        after = self._trace.find_next_phase(before)
+        trace = self._trace
+        after = trace.find_next_phase(before)
         what = f"{before.state} → {' or '.join(states)}"
         if after is None:
             self.expect(what, False, "→ nothing")
@@ -141,9 +135,9 @@ class Checks:
         held, found = after.state in states, f"→ {after.state}"
         if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):
             row = after.rows.start
-            target = max(float(self._trace["inflight_bdp"][row]), float(self._trace["inflight_bdp"][row - 1]))
-            held = bool(self._trace["in_flight"][row] <= target + 4)
-            found = f"→ {after.state}, in flight {describe_inflight(self._trace['in_flight'][row], target, 4)}"
+            target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
+            held = bool(trace["in_flight"][row] <= target + 4)
+            found = f"→ {after.state}, in flight {describe_inflight(trace['in_flight'][row], target, 4)}"
             needs = ("in_flight", "inflight_bdp")
         self.expect(what, held, found, needs=needs, unless=unless)
         return after
