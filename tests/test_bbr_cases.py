@@ -4,6 +4,7 @@ are run.
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,7 @@ from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, PathPoint, Setup
 from dumbbell.evaluate.bbr.shown import LONG
 from dumbbell.evaluate.bbr.trace import Trace
-from dumbbell.evaluate.case_verdict import CaseVerdict
-from dumbbell.evaluate.grade import CONSTANT, FAILS, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.grade import CONSTANT, FAILS, NOT_APPLICABLE, PASSES, CaseVerdict
 
 POINT = PathPoint(10_000_000, 0.1)
 BDP = POINT.bdp  # 82.6 segments
@@ -350,9 +350,15 @@ def test_phases_that_probe_rtt_ends_are_passed_over() -> None:
     assert judged("up-plateau", trace(("probe_up", 1, {}), ("probe_rtt", 1, {}))).result == NOT_APPLICABLE
 
 
+def judge_point(
+    control: dict[str, Any], cases: Sequence[str], point: PathPoint, **options: Any
+) -> dict[str, CaseVerdict]:
+    return grid.judge_points(control, cases, [point], jobs=1, **options)[point]
+
+
 def test_a_control_without_states_is_no_matter_of_the_suite() -> None:
-    found = grid.judge_points([{"name": "cubic"}], ["startup-plateau"], [PathPoint(10_000_000, 0.01)], jobs=1)
-    assert [(one.verdict.result, one.verdict.reason) for one in found] == [
+    verdicts = judge_point({"name": "cubic"}, ["startup-plateau"], PathPoint(10_000_000, 0.01))
+    assert [(one.result, one.reason) for one in verdicts.values()] == [
         (NOT_APPLICABLE, "the control reports no states")
     ]
 
@@ -371,8 +377,8 @@ FAST = (
 
 def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
     point = PathPoint(10_000_000, 0.04)
-    found = grid.judge_points([{"name": "bbr-draft"}], FAST, [point], jobs=1)
-    assert [(one.case, one.verdict.reason) for one in found if one.verdict.result != PASSES] == []
+    found = judge_point({"name": "bbr-draft"}, FAST, point)
+    assert [(case, one.reason) for case, one in found.items() if one.result != PASSES] == []
     # each of these breaks one rule of the draft
     for changes, case, result in (
         ({"drain_pacing_gain": 0.35}, "drain-inflight", CONSTANT),
@@ -380,17 +386,17 @@ def test_the_drafts_version_passes_and_other_parameters_do_not() -> None:
         ({"full_bw_rounds": 1}, "up-plateau", FAILS),
         ({"probe_down_pacing_gain": 0.75}, "down-inflight", CONSTANT),
     ):
-        (one,) = grid.judge_points([{"name": "bbr-draft"} | changes], [case], [point], jobs=1)
-        assert one.verdict.result == result, (changes, one.verdict)
+        one = judge_point({"name": "bbr-draft"} | changes, [case], point)[case]
+        assert one.result == result, (changes, one)
 
 
 def test_results_do_not_depend_on_how_they_are_made() -> None:
     points = [PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.02)]
     cases = ("startup-plateau", "sub-packet")
-    alone = grid.judge_points([{"name": "bbr3"}], cases, points, jobs=1)
-    assert alone == grid.judge_points([{"name": "bbr3"}], cases, points, jobs=2)
-    assert [(one.case, one.place) for one in alone] == [(case, point) for point in points for case in cases]
-    assert {one.verdict.result for one in alone if one.case == "sub-packet"} == {NOT_APPLICABLE}
+    alone = grid.judge_points({"name": "bbr3"}, cases, points, jobs=1)
+    assert alone == grid.judge_points({"name": "bbr3"}, cases, points, jobs=2)
+    assert list(alone) == points and all(tuple(one) == cases for one in alone.values())
+    assert {one["sub-packet"].result for one in alone.values()} == {NOT_APPLICABLE}
 
 
 def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, command: Command) -> None:
@@ -432,12 +438,12 @@ def test_a_file_that_is_no_trace_gets_one_clear_line(tmp_path: Path, text: str, 
 
 def test_a_failing_case_is_drawn_with_its_states(tmp_path: Path) -> None:
     case, point = CASES["up-plateau"], PathPoint(10_000_000, 0.02)
-    (one,) = grid.judge_points([{"name": "bbr2"}], [case.key], [point], jobs=1, keep=True)
-    assert one.verdict.result == FAILS and one.verdict.run is not None
-    drawn = figure.draw(one.verdict.run, case, one.verdict.result, "bbr2")
+    one = judge_point({"name": "bbr2"}, [case.key], point, keep=True)[case.key]
+    assert one.result == FAILS and one.run is not None
+    drawn = figure.draw(one.run, case, one.result, "bbr2")
     names = [label for label, _ in drawn.entries]
     assert {"probe_up", "probe_down", "max_bw", "cwnd", "inflight", "BBRInflight(1.0)"} <= set(names)
-    assert figure.save(one.verdict.run, case, one.verdict.result, "bbr2", tmp_path).stat().st_size > 10_000
+    assert figure.save(one.run, case, one.result, "bbr2", tmp_path).stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(

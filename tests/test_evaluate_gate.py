@@ -14,7 +14,6 @@ from dumbbell.cli.evaluate_options import Progress
 from dumbbell.errors import InputError
 from dumbbell.evaluate import gate as gates
 from dumbbell.evaluate import verdict_report
-from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
 from dumbbell.evaluate.comparison import read_report
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.grade import (
@@ -27,7 +26,9 @@ from dumbbell.evaluate.grade import (
     NOT_APPLICABLE,
     PASSES,
     WORSE,
+    CaseVerdict,
     CellGrade,
+    Expectation,
     make_judged_cell,
 )
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace

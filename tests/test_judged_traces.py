@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, examples
+from dumbbell import programs
 from dumbbell.errors import InputError
 from dumbbell.evaluate.bbr import fields, judge, qlog_trace, states
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
@@ -196,8 +197,8 @@ def test_a_case_is_not_judged_by_a_file_that_is_cut_off_before_it_could_happen(t
     assert next(iter(judge.judge_file(file, describe_trace()).verdicts.values())).result == PASSES
     file.write_bytes(file.read_bytes()[:3000])
     found = judge.judge_file(file, describe_trace())
-    assert found.verdicts == {}
-    assert found.not_judged["startup-plateau"] == "it ends, or the path changes, in startup"
+    assert {one.result for one in found.verdicts.values()} == {NOT_APPLICABLE}
+    assert found.verdicts["startup-plateau"].reason == "it ends, or the path changes, in startup"
 
 
 def test_the_note_on_a_cut_off_file_is_in_both_reports(tmp_path: Path, command: Command) -> None:
@@ -282,11 +283,10 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
 
 @pytest.mark.parametrize("key", CASES)
 def test_a_file_of_our_own_names_its_case_and_shows_no_case_that_fails(tmp_path: Path, key: str) -> None:
-    judged = judge.judge_file(write(tmp_path, key), judge.TraceDescription())
-    found = judged.verdicts
+    found = judge.judge_file(write(tmp_path, key), judge.TraceDescription()).verdicts
     assert found[key].result == PASSES
     assert {one.result for one in found.values()} <= {PASSES, NOT_APPLICABLE}, found
-    assert {*found, *judged.not_judged} == {*CASES}
+    assert {*found} == {*CASES}
 
 
 def test_a_bulk_transfer_shows_several_cases_and_says_what_others_need(tmp_path: Path, command: Command) -> None:
@@ -334,11 +334,7 @@ def test_a_trace_is_drawn(tmp_path: Path, command: Command) -> None:
 
 
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("cases_page", DOCS.parent / "studies" / "bbr_suite" / "cases_page.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return programs.load(DOCS.parent / "studies" / "bbr_suite" / "cases_page.py")
 
 
 def test_the_tables_of_the_page_are_those_of_the_cases() -> None:

@@ -357,7 +357,7 @@ def test_errors_name_the_statement_the_key_and_what_is_allowed(statement: dict[s
     [
         ({"wrds": {}}, "unknown key wrds; did you mean words?"),
         ({"words": {"good": 0.9}}, "words.good is 0.9; it must be a table with value, origin"),
-        ({"words": {"good": {"value": "x", "origin": ""}}}, 'words.good.value is "x"; it must be a number'),
+        ({"words": {"good": {"value": "x", "origin": ""}}}, 'words.good.value is "x"; it must be a finite number'),
         (
             {"shares": {"some": {"at_least": 0.5, "origin": ""}}},
             "shares.some: every, some, mean are names that every file has; use",

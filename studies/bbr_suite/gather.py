@@ -19,9 +19,8 @@ import polars as pl
 from dumbbell import _native
 from dumbbell.evaluate.bbr import figure, grid
 from dumbbell.evaluate.bbr.cases import CASES, SUITE
-from dumbbell.evaluate.bbr.grid import BbrResult
 from dumbbell.evaluate.bbr.lab import CaseLab, PathPoint
-from dumbbell.evaluate.grade import FAILS
+from dumbbell.evaluate.grade import FAILS, CaseVerdict
 from dumbbell.pages import study
 from dumbbell.study import Evidence
 
@@ -58,12 +57,12 @@ def make_tables(results: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
     return {"results": pl.DataFrame(rows), "counts": pl.DataFrame(counts), "reasons": pl.DataFrame(reasons)}
 
 
-def _convert_result(one: BbrResult) -> dict[str, Any]:
-    """Return a result as the tables have it, with the words of the evidence."""
-    checks = [{"what": check.what, "held": check.held} for check in one.verdict.checks]
-    place = {"rate_bit": one.place.rate, "rtt_s": one.place.rtt}
-    names = {"number": CASES[one.case].number, "case": one.case, "control": one.control}
-    return names | place | {"result": WORDS[one.verdict.result], "reason": one.verdict.reason, "checks": checks}
+def _convert_verdict(control: str, point: PathPoint, case: str, verdict: CaseVerdict) -> dict[str, Any]:
+    """Return a verdict as the tables have it, with the words of the evidence."""
+    checks = [{"what": check.what, "held": check.held} for check in verdict.checks]
+    place = {"rate_bit": point.rate, "rtt_s": point.rtt}
+    names = {"number": CASES[case].number, "case": case, "control": control}
+    return names | place | {"result": WORDS[verdict.result], "reason": verdict.reason, "checks": checks}
 
 
 def _list_reasons(results: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -129,10 +128,15 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, metavar="FOLDER")
     parser.add_argument("--linux", type=Path, metavar="CSV")
     given = parser.parse_args()
-    controls = [{"name": name} for name in grid.VERSIONS]
     points, _ = grid.make_grid(SUITE.grid.rates, [rtt / 1e9 for rtt in SUITE.grid.rtts])
-    found = grid.judge_points(controls, list(CASES), points, keep=given.figures is not None)
-    results = [_convert_result(one) for one in found]
+    keep = given.figures is not None
+    found = [
+        (control, point, case, verdict)
+        for control in grid.VERSIONS
+        for point, of_point in grid.judge_points({"name": control}, list(CASES), points, keep=keep).items()
+        for case, verdict in of_point.items()
+    ]
+    results = [_convert_verdict(*one) for one in found]
     folder = study.find(STUDY).folder / "evidence"
     of_linux = read_linux(given.linux) if given.linux else {}
     if not of_linux:
@@ -144,10 +148,10 @@ def main() -> None:
         return
     given.figures.mkdir(parents=True, exist_ok=True)
     done = set()
-    for one in found:
-        if one.verdict.result == FAILS and one.verdict.run is not None and (one.case, one.control) not in done:
-            done.add((one.case, one.control))
-            path = figure.save(one.verdict.run, CASES[one.case], one.verdict.result, one.control, given.figures)
+    for control, _, case, verdict in found:
+        if verdict.result == FAILS and verdict.run is not None and (case, control) not in done:
+            done.add((case, control))
+            path = figure.save(verdict.run, CASES[case], verdict.result, control, given.figures)
             print(path, file=sys.stderr)
 
 

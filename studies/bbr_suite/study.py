@@ -3,12 +3,12 @@
 The evidence is made by studies/bbr_suite/gather.py from the report of the suite and from traces of Linux.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import polars as pl
 
 from dumbbell.evaluate import grade
-from dumbbell.evaluate.bbr.case import MEANING
 from dumbbell.evaluate.bbr.cases import CASES, SUITE
 from dumbbell.evaluate.bbr.lab import PathPoint
 from dumbbell.experiment import units
@@ -25,12 +25,23 @@ WORDS = {
     grade.CANNOT_TELL: CANNOT_TELL,
     grade.NOT_APPLICABLE: NOT_APPLICABLE,
 }
+# what the results mean, best first
+MEANING = {
+    grade.PASSES: "everything that the case expects was seen",
+    grade.CONSTANT: "the behaviour is as expected; only a constant or a flag differs from the draft's",
+    grade.FAILS: "something that the case expects was not seen",
+    grade.CANNOT_TELL: "the trace lacks a field that the judge needs; the fields to log are named",
+    grade.NOT_APPLICABLE: "the case makes no sense there, for the reason given",
+    grade.CRASHED: "the plugin ended its process, or did what the interface forbids",
+    grade.HUNG: "the plugin did not come back from a call",
+}
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more
 DRAWN = ("spurious-recovery", "bbr3", PathPoint(10_000_000, 0.04))
 
 
-def _format_table(head: list[str], rows: list[list[str]]) -> str:
+def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *rows])
 
 
@@ -54,7 +65,7 @@ def format_summary(found: Evidence) -> str:
     for key, case in CASES.items():
         cells = {row["control"]: row for row in found["counts"].filter(pl.col("case") == key).iter_rows(named=True)}
         rows.append([case.number, case.heading, *(format_result_count(cells[name]) for name in names)])
-    return _format_table(["", "case", *names], rows)
+    return format_table(["", "case", *names], rows)
 
 
 def format_points(found: Evidence) -> str:
@@ -65,7 +76,7 @@ def format_points(found: Evidence) -> str:
         of_rates = signs.setdefault((row["case"], row["control"]), {})
         of_rates[row["rate_bit"]] = of_rates.get(row["rate_bit"], "") + SIGNS[row["result"]]
     rows = [[CASES[key].number, *(f"`{' '.join(signs[key, name].values())}`" for name in names)] for key in CASES]
-    return _format_table(["", *names], rows)
+    return format_table(["", *names], rows)
 
 
 def describe_axes(found: Evidence) -> str:

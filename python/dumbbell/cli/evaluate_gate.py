@@ -124,8 +124,8 @@ def list_criteria(suite: EvaluationSuite, *, markdown: bool) -> str:
 
     if not markdown:
         return "\n".join(f"{one.id}: {one.says} ({', '.join(one.answers)})" for one in suite.criteria)
-    rows = []
-    for one in suite.criteria:
-        bars = "; ".join(f"{grade} if {bar.text}" for grade, bar in one.named_bars) or f"judge {one.judge}"
-        rows.append([", ".join(one.answers), f"`{one.id}`", one.says, bars, one.source])
+    rows = [
+        [", ".join(one.answers), f"`{one.id}`", one.says, one.describe_bars() or f"judge {one.judge}", one.source]
+        for one in suite.criteria
+    ]
     return align_table(["section", "criterion", "asks", "bars", "source"], rows, words=(0, 1, 2, 3, 4))

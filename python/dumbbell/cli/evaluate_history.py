@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,8 +93,8 @@ def judge_history(
         if len(names) > 1:
             raise WrongValue(quote_value(names[1]), "one stack, or reports", command=_HISTORY, key="STACK")
         title = f"{names[0]} over {'versions' if versions else 'commits'}"
-        chosen = run.load_suite(suite, "stack", _HISTORY)
-        entries = list(_judge_versions(names[0], versions, tree, options, chosen, run))
+        judge = _StackJudge(options, run.load_suite(suite, "stack", _HISTORY), run)
+        entries = list(_judge_versions(names[0], versions, tree, judge))
     if len(entries) < 2 or not any(one.report is not None for one in entries):
         lacks = "; ".join(f"{one.name}: {one.lacks}" for one in entries if one.lacks)
         raise Nothing(lacks or f"{names[0]} alone", "two versions or reports, one that is judged", command=_HISTORY)
@@ -109,9 +110,41 @@ def judge_history(
 _NO_STACK = (TreeOptions(), StackOptions(), RunOptions(output=""))
 
 
-def _judge_versions(
-    stack: str, versions: str | None, tree: TreeOptions, options: StackOptions, suite: EvaluationSuite, run: RunOptions
-) -> Iterator[HistoryEntry]:
+@dataclass(frozen=True)
+class _StackJudge:
+    """Judges builds of a stack with the same options, by the same suite."""
+
+    options: StackOptions
+    suite: EvaluationSuite
+    run: RunOptions
+
+    def make_entry(self, name: str, title: str, make: Any) -> HistoryEntry:
+        """Return the entry of a version, which has a reason in the place of a report if it cannot be built."""
+        from dumbbell.evaluate.history import HistoryEntry
+
+        try:
+            stack = make()
+        except InputError as error:
+            return HistoryEntry(name, title, None, str(error.move_into("")).removeprefix(": "))
+        return HistoryEntry(name, title, self.judge(stack))
+
+    def judge(self, stack: str, cells: Collection[tuple[str, str]] | None = None) -> Report:
+        """Return the report on a stack, or on some of its cells: criteria and places. Raises InputError."""
+        from dumbbell.evaluate.judging import EvaluationChoice
+        from dumbbell.evaluate.verdict_report import to_json
+
+        subject, control = select_subject(stack, self.options)
+        chosen = select_criteria(self.suite, control)
+        places: Sequence[str] = self.options.place or ()
+        if cells is not None:
+            chosen = chosen.select(sorted({criterion for criterion, _ in cells}))
+            places = sorted({where for _, where in cells})
+        found = self.run.carry_out(chosen, subject, EvaluationChoice(self.run.quick, places=tuple(places)))
+        report: Report = json.loads(to_json(found))
+        return report
+
+
+def _judge_versions(stack: str, versions: str | None, tree: TreeOptions, judge: _StackJudge) -> Iterator[HistoryEntry]:
     from dumbbell.engines.progress import StepProgress
     from dumbbell.stacks import build as building
     from dumbbell.stacks.project import LOGGING
@@ -128,57 +161,14 @@ def _judge_versions(
         for request in wanted:
             building.make_plan(request)  # a version that cannot be is found before any is built
         for request in wanted:
-            yield _judge_entry(
-                str(request.version), "", lambda one=request: building.build(one, progress)[0].name, options, suite, run
-            )
+            yield judge.make_entry(str(request.version), "", lambda one=request: building.build(one, progress)[0].name)
         return
     if tree.commits is None:
         raise Missing("--versions, or --tree with --commits", command=_HISTORY, option="--versions")
-    with tree.prepare(stack, run.output, _HISTORY) as made:
+    with tree.prepare(stack, judge.run.output, _HISTORY) as made:
         for commit in made.clone.list_commits(tree.commits):
-            yield _judge_entry(
-                commit.name or commit.short,
-                f"{commit.day} {commit.short} {commit.subject}",
-                lambda one=commit: made.make_stack(one, progress),
-                options,
-                suite,
-                run,
-            )
-
-
-def _judge_entry(
-    name: str, title: str, make: Any, options: StackOptions, suite: EvaluationSuite, run: RunOptions
-) -> HistoryEntry:
-    """Return the entry of a version, which has a reason in the place of a report if it cannot be built."""
-    from dumbbell.evaluate.history import HistoryEntry
-
-    try:
-        stack = make()
-    except InputError as error:
-        return HistoryEntry(name, title, None, str(error.move_into("")).removeprefix(": "))
-    return HistoryEntry(name, title, _judge_stack(stack, options, suite, run))
-
-
-def _judge_stack(
-    stack: str,
-    options: StackOptions,
-    suite: EvaluationSuite,
-    run: RunOptions,
-    cells: Collection[tuple[str, str]] | None = None,
-) -> Report:
-    """Return the report on a stack, or on some of its cells: criteria and places. Raises InputError."""
-    from dumbbell.evaluate.judging import EvaluationChoice
-    from dumbbell.evaluate.verdict_report import to_json
-
-    subject, control = select_subject(stack, options)
-    chosen = select_criteria(suite, control)
-    places: Sequence[str] = options.place or ()
-    if cells is not None:
-        chosen = chosen.select(sorted({criterion for criterion, _ in cells}))
-        places = sorted({where for _, where in cells})
-    found = run.carry_out(chosen, subject, EvaluationChoice(run.quick, places=tuple(places)))
-    report: Report = json.loads(to_json(found))
-    return report
+            title = f"{commit.day} {commit.short} {commit.subject}"
+            yield judge.make_entry(commit.name or commit.short, title, partial(made.make_stack, commit, progress))
 
 
 @expand_options
@@ -204,15 +194,15 @@ def find_bad_commit(
 
     if tree.commits is None:
         raise Missing("the good commit and the bad one: GOOD..BAD", command=_BISECT, option="--commits")
-    chosen = run.load_suite(suite, "stack", _BISECT)
+    judge = _StackJudge(options, run.load_suite(suite, "stack", _BISECT), run)
     with tree.prepare(name, run.output, _BISECT) as made:
         ends = made.clone.find_range(tree.commits)
         progress = StepProgress()
 
-        def judge(commit: Commit, cells: Collection[tuple[str, str]] | None) -> Report:
-            return _judge_stack(made.make_stack(commit, progress), options, chosen, run, cells)
+        def judge_commit(commit: Commit, cells: Collection[tuple[str, str]] | None) -> Report:
+            return judge.judge(made.make_stack(commit, progress), cells)
 
-        found = bisection.search_commit(made.clone, ends, judge, progress.print_line)
+        found = bisection.search_commit(made.clone, ends, judge_commit, progress.print_line)
     print(bisection.to_json(found) if form == "json" else bisection.format_search(found, markdown=form == "markdown"))
     if found.end is None:
         raise typer.Exit(_NOTHING_WORSE)

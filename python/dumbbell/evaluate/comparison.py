@@ -16,7 +16,7 @@ from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.student import compute_t_quantile
 from dumbbell.results.tables import align_table
 from dumbbell.words import format_count, format_measured
-from dumbbell.writing import get_reason
+from dumbbell.writing import report_read_failures
 
 _NORMAL = 1.959964  # standard deviations on either side that hold the share `LEVEL` of a normal distribution
 REPEAT = "To repeat what got worse:"
@@ -90,9 +90,8 @@ class EvaluationComparison:
 def read_text(path: Path) -> str:
     """Return the text of a file. Raises InputError."""
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Unreadable(get_reason(error), "a file that can be read", file=path) from None
+        with report_read_failures(path, "a file that can be read"):
+            return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise Unreadable("this is not text", "a text file", file=path) from None
 

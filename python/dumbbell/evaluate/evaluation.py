@@ -17,11 +17,10 @@ from dumbbell.engines.base import Engine
 from dumbbell.engines.progress import ProgressTold
 from dumbbell.errors import Nothing
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import CaseVerdict
-from dumbbell.evaluate.grade import CellGrade
-from dumbbell.evaluate.harm import CellHarm, measure_harm, plan_victims
+from dumbbell.evaluate.grade import CaseVerdict, CellGrade
+from dumbbell.evaluate.harm import CellHarm, measure_harm
 from dumbbell.evaluate.measures import Values, measure_scene
-from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, format_labels, make_plan
+from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, format_labels, make_plan, make_victim_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
@@ -138,13 +137,15 @@ def evaluate(
         suite, notes = _leave_out(suite, plan, refused)
     whole = plan
     values: dict[tuple[str, ScenePlace], Mapping[str, Values]] = {}
-    victims = plan_victims(suite, me, whole, seeds)
+    victims = make_victim_plan(suite, me, seeds, whole)
     failed: list[str] = []
-    broken: dict[ScenePlace, tuple[str, str]] = {}
+    broken: dict[ScenePlace, CaseVerdict] = {}
     keys: list[str] = []
     while True:
         report = sweep.run(plan.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
-        failed += [f"{cell.experiment}, {_join(cell.matrix)}seed {cell.seed}: {text}" for cell, text in report.failed]
+        for cell, text in report.failed:
+            where = "".join(f"{key} {value}, " for key, value in cell.matrix.items())
+            failed.append(f"{cell.experiment}, {where}seed {cell.seed}: {text}")
         broken |= _list_broken(plan, me.name, {cell.key: text for cell, text in report.failed})
         results = StoredResults(Path(output), keys=keys)
         if suite.of == "stack":
@@ -181,25 +182,24 @@ def _leave_out(
         raise Nothing(
             f"the engine cannot run any of its cells (scene {scene}: {reason})", "another one", option="--engine"
         )
-    reasons = {place.scene: reason for place, reason in refused.items()}
     counts = Counter(place.scene for place in refused)
-    notes = []
-    for scene, reason in reasons.items():
-        cells = format_count(counts[scene], "cell") if scene in left else "all cells"
-        notes.append(f"left out: scene {scene}, {cells}: {reason}")
-    return replace(suite, criteria=criteria), tuple(notes)
+    notes = tuple(
+        f"left out: scene {scene}, {format_count(counts[scene], 'cell') if scene in left else 'all cells'}: {reason}"
+        for scene, reason in {place.scene: reason for place, reason in refused.items()}.items()
+    )
+    return replace(suite, criteria=criteria), notes
 
 
-def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[ScenePlace, tuple[str, str]]:
+def _list_broken(plan: Plan, subject: str, failed: Mapping[str, str]) -> dict[ScenePlace, CaseVerdict]:
     """Return the places at which a run of the subject failed, with the grade of that and what it said."""
     mine = plan.cells.filter((pl.col("who") == subject) & pl.col("key").is_in(list(failed)))
     return {
-        ScenePlace(scene, tuple(position)): (grades.name_failed_run(failed[key]), failed[key])
+        ScenePlace(scene, tuple(position)): CaseVerdict(grades.name_failed_run(failed[key]), failed[key])
         for scene, position, key in mine.select("scene", "position", "key").iter_rows()
     }
 
 
-def _list_closed(plan: Plan, subject: str, results: StoredResults) -> dict[ScenePlace, tuple[str, str]]:
+def _list_closed(plan: Plan, subject: str, results: StoredResults) -> dict[ScenePlace, CaseVerdict]:
     """Return the places at which a connection of the subject was closed before its end: why, and when first."""
     found = results.sql(
         """
@@ -211,7 +211,7 @@ def _list_closed(plan: Plan, subject: str, results: StoredResults) -> dict[Scene
         roles=plan.roles,
     )
     return {
-        ScenePlace(scene, tuple(position)): (grades.CLOSED, f"closed after {seconds:.3g} s: {closed}")
+        ScenePlace(scene, tuple(position)): CaseVerdict(grades.CLOSED, f"closed after {seconds:.3g} s: {closed}")
         for scene, position, closed, seconds in found.iter_rows()
     }
 
@@ -221,22 +221,16 @@ def _judge_criterion(
     criterion: Criterion,
     values: Mapping[tuple[str, ScenePlace], Mapping[str, Values]],
     subject: str,
-    broken: Mapping[ScenePlace, tuple[str, str]],
+    broken: Mapping[ScenePlace, CaseVerdict],
 ) -> Verdict:
     """Return the verdict of a criterion; a cell with a run that failed has the grade of that failure."""
     measure, cells = suite.measures[criterion.measure], {}
     for (name, place), of_place in values.items():
         if name == criterion.id:
             cell = grades.judge_cell(criterion, measure, suite.numbers, subject, of_place, str(place.position))
-            if place in broken:
-                verdict = CaseVerdict(*broken[place])
-                cell = replace(cell, grade=verdict.result, sure=True, judged=verdict)
-            cells[place] = cell
+            failure = broken.get(place)
+            cells[place] = replace(cell, grade=failure.result, sure=True, judged=failure) if failure else cell
     return Verdict(criterion, cells)
-
-
-def _join(labels: dict[str, str]) -> str:
-    return "".join(f"{key} {value}, " for key, value in labels.items())
 
 
 def find_status(verdicts: Sequence[Verdict], fail: str) -> int:

@@ -14,10 +14,9 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.comparison import Report, collect_cells, compare_reports, read_text
 from dumbbell.evaluate.evaluation import Evaluation, Verdict, find_status
-from dumbbell.evaluate.grade import CANNOT_TELL, NOT_APPLICABLE
+from dumbbell.evaluate.grade import CANNOT_TELL, NOT_APPLICABLE, CaseVerdict
 from dumbbell.evaluate.plan import Candidate, ScenePlace, format_where, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.evaluate.verdict_report import describe_cell, to_json

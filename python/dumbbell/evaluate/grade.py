@@ -1,4 +1,4 @@
-"""Grades: from values of runs to what a criterion says of each cell, and how sure that is."""
+"""Grades: from values of runs, or what a judge saw, to what a criterion says of each cell, and how sure that is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.measures import Values
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
+
+if TYPE_CHECKING:
+    from dumbbell.evaluate.bbr.lab import CaseRun
 
 PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
 TRANSPORT, CANNOT_TELL, NOT_APPLICABLE = "the transport's", "cannot tell", "does not apply"
@@ -48,6 +51,43 @@ ENDED = (CLOSED, CRASHED, HUNG)
 _HANGS = "the plugin hangs"  # what the process of a run says of one
 MUCH = 0.05  # of a figure: less is no change, whatever its interval
 DRAWS = 400  # resamples of the seeds of a cell
+
+
+SIGNS: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation: what it is, whether it held (None: cannot tell), what was found.
+
+    `constant`: only a constant or a flag of a document is compared. `needs`: the columns that the trace lacks for it.
+    """
+
+    what: str
+    held: bool | None
+    found: str
+    constant: bool = False
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """The verdict of a judge on a case: its result, the reason, and every expectation that was checked.
+
+    `log`: fields that the case needs and the trace lacks, if the judge cannot tell. `run` is what was judged, if it is
+    kept, and `seconds` how long a core took for it; runs that several cases share count for the first.
+    """
+
+    result: str
+    reason: str
+    checks: tuple[Expectation, ...] = ()
+    log: tuple[str, ...] = ()
+    run: CaseRun | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)
+
+    def list_checks(self) -> list[str]:
+        """Return the expectations, one a line, each with a sign for whether it held."""
+        return [f"{SIGNS[one.held]} {one.what}: {one.found}" for one in self.checks]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dumbbell.evaluate.grade import DRAWS
 from dumbbell.evaluate.measures import measure_scene
-from dumbbell.evaluate.plan import NOBODY, Candidate, Plan, ScenePlace, make_victim_plan
+from dumbbell.evaluate.plan import NOBODY, Plan, ScenePlace
 from dumbbell.evaluate.suite_file import EvaluationSuite, HarmRule
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import StoredResults
@@ -39,12 +39,6 @@ def compute_harm(alone: _Numbers, beside: _Numbers, *, is_more_better: bool) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         harm = (alone - beside) / alone if is_more_better else (beside - alone) / beside
     return np.where(np.isfinite(harm), harm, np.nan)
-
-
-def plan_victims(suite: EvaluationSuite, subject: Candidate, beside: Plan, seeds: int) -> Plan:
-    """Return the runs of others alone that the criteria of a suite need. Raises InputError."""
-    wanted = {one.scene for one in suite.criteria if one.harm is not None}
-    return make_victim_plan(suite, [one for one in suite.used_scenes if one.name in wanted], subject, seeds, beside)
 
 
 def measure_harm(

@@ -15,9 +15,8 @@ from dumbbell.evaluate import evaluation
 from dumbbell.evaluate.bbr import grid, judge
 from dumbbell.evaluate.bbr.cases import CASES, name_case
 from dumbbell.evaluate.bbr.lab import PathPoint
-from dumbbell.evaluate.case_verdict import CaseVerdict
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import NOT_APPLICABLE, make_judged_cell
+from dumbbell.evaluate.grade import CaseVerdict, make_judged_cell
 from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite, name_suite
 from dumbbell.experiment import units
@@ -86,18 +85,17 @@ def _judge_paths(
     cc = {"name": subject.value} if isinstance(subject.value, str) else dict(subject.value)
     keys = list(dict.fromkeys(_find_case(suite, one) for one in suite.criteria))
     began = time.monotonic()
-    results = grid.judge_points([cc], keys, points, jobs=jobs, keep=choice.keep, progress=progress)
-    by_key = {(one.case, one.place): one.verdict for one in results}
+    results = grid.judge_points(cc, keys, points, jobs=jobs, keep=choice.keep, progress=progress)
     verdicts = []
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
-        judged = {point: by_key[name_case(criterion.judge), point] for point in points}
+        judged = {point: of_point[name_case(criterion.judge)] for point, of_point in results.items()}
         verdicts.append(_make_verdict(found.plan, criterion, judged, words))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
     return replace(
         found,
         verdicts=(*found.verdicts, *verdicts),
-        runs=found.runs + len(results),
+        runs=found.runs + len(keys) * len(results),
         seconds=found.seconds + time.monotonic() - began,
         notes=(*found.notes, *notes),
     )
@@ -117,9 +115,8 @@ def judge_trace(
     point = found.run.setup.point
     plan, verdicts = Plan(), []
     for criterion in criteria:
-        key = name_case(criterion.judge)
-        why = CaseVerdict(NOT_APPLICABLE, found.not_judged.get(key, ""))
-        verdicts.append(_make_verdict(plan, criterion, {point: found.verdicts.get(key, why)}, words, names_path=False))
+        judged = {point: found.verdicts[name_case(criterion.judge)]}
+        verdicts.append(_make_verdict(plan, criterion, judged, words, names_path=False))
     subject = Candidate(found.control, str(path))
     notes = tuple(f"{path}: {one}" for one in found.notes)
     return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found

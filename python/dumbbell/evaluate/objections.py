@@ -6,7 +6,7 @@ import csv
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -287,9 +287,9 @@ def _answer_versions(found: Evaluation) -> Iterator[str]:
 def _answer_range(found: Evaluation) -> Iterator[str]:
     parts = _list_parts(found)
     if parts:
-        spread = [_describe_range("rate", [format_rate(rate) for rate in _find_ends(one.rates for one in parts)])]
-        if rtts := _find_ends(one.rtts for one in parts):
-            spread.append(_describe_range("base RTT", [format_measured(rtt) for rtt in rtts], " ms"))
+        spread = [_describe_range("rate", [rate for one in parts for rate in one.rates], format_rate)]
+        if rtts := [rtt for one in parts for rtt in one.rtts]:
+            spread.append(_describe_range("base RTT", rtts, format_measured, " ms"))
         spread.append(f"at most {format_count(max(one.flows for one in parts), 'bulk flow')}")
         yield f"The paths have {join_words(spread)}."
     seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values() if cell.seeds]
@@ -310,14 +310,9 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
         yield f"The judges saw {cells}, each a criterion on a path; --rate and --rtt choose other paths."
 
 
-def _find_ends(parts: Iterable[Sequence[float]]) -> list[float]:
-    """Return the least and the greatest number, if there is one."""
-    numbers = [number for one in parts for number in one]
-    return [min(numbers), max(numbers)] if numbers else []
-
-
-def _describe_range(what: str, ends: Sequence[str], unit: str = "") -> str:
-    least, most = ends
+def _describe_range(what: str, numbers: Sequence[float], show: Callable[[float], str], unit: str = "") -> str:
+    """Return the least and the greatest of numbers in words."""
+    least, most = show(min(numbers)), show(max(numbers))
     return f"{what}s from {least} to {most}{unit}" if least != most else f"one {what}, {most}{unit}"
 
 

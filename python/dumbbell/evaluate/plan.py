@@ -195,12 +195,11 @@ def _make_experiment(suite: EvaluationSuite, scene: SuiteScene, who: Candidate, 
     return parse(table, str(scene.file))
 
 
-def make_victim_plan(
-    suite: EvaluationSuite, scenes: Sequence[SuiteScene], who: Candidate, seeds: int, beside: Plan
-) -> Plan:
-    """Return the runs of a plan's places without the subject `who`, with `seeds` seeds. Raises InputError."""
+def make_victim_plan(suite: EvaluationSuite, who: Candidate, seeds: int, beside: Plan) -> Plan:
+    """Return the runs of a plan's places without the subject `who` that criteria with harm need. Raises InputError."""
     plan = Plan(beside.engine)
-    for scene in scenes:
+    harmed = {one.scene for one in suite.criteria if one.harm is not None}
+    for scene in (one for one in suite.used_scenes if one.name in harmed):
         experiment = _make_experiment(suite, scene, who, seeds)
         for position in (one.position for one in beside.labels if one.scene == scene.name):
             plan.add_victim(scene, experiment, position)

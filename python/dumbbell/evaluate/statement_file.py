@@ -159,19 +159,15 @@ def format_column_value(value: Value) -> str:
 def load_statements(name: str | Path) -> StatementSuite:
     """Return the suite of a study that comes with dumbbell, of a folder, or of a file. Raises InputError."""
     path = Path(name) if Path(name).is_file() else find_suite_file(str(name), shipped.list_suites())
-    return read_suite_file(path, _parse)
+    return read_suite_file(path, lambda *given: _StatementReader(*given).read_suite())
 
 
 def parse_statements(table: dict[str, Any], file: str) -> StatementSuite:
     """Return the checked suite of what a TOML file holds; raises InputError, said of `file`."""
     try:
-        return _parse(table, Path(file))
+        return _StatementReader(table, Path(file)).read_suite()
     except InputError as error:
         raise error.move_into(file) from None
-
-
-def _parse(table: dict[str, Any], path: Path) -> StatementSuite:
-    return _StatementReader(table, path).read_suite()
 
 
 def list_suites_about(experiments: Iterable[str]) -> list[str]:
@@ -198,10 +194,10 @@ class _StatementReader(SuiteReader):
         self.sets = self._read_named("sets", lambda _, key, one: self._read_selection(key, one))
         self.paragraphs = self._read_named("paragraphs", self._read_paragraph)
         found: dict[str, Statement] = {}
-        for number, one in enumerate(check_kind("criterion", top["criterion"], list, "tables, one per criterion")):
-            name = check_kind(f"criterion[{number}]", one, dict, "a table").get("id")
+        for key, one in self._list_criteria():
+            name = check_kind(key, one, dict, "a table").get("id")
             if not isinstance(name, str) or not name:
-                raise make_error(f"criterion[{number}].id", name, "a short name")
+                raise make_error(f"{key}.id", name, "a short name")
             try:
                 if name in found:
                     raise Unfit("two criteria have this name", "another name for one of them", key="id")

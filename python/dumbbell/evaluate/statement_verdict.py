@@ -110,21 +110,8 @@ class StatementVerdict:
         return estimate_share(self.met, len(self.known)) if self.known else (math.nan, math.nan)
 
 
-@dataclass
-class _Index:
-    """Runs of one table by cell and seed."""
-
-    keys: tuple[str, ...]
-    rows: dict[Cell, dict[int, dict[str, float | None]]] = field(default_factory=dict)
-
-    def find_values(self, cell: Cell, measure: str) -> Seeds | None:
-        """Return a measure of a cell by seed; None if no run has it."""
-        found = {
-            seed: value
-            for seed, row in self.rows.get(cell, {}).items()
-            if (value := row[measure]) is not None and not math.isnan(value)
-        }
-        return found or None
+_Measured = Mapping[str, Mapping[Cell, Seeds]]
+"""The values of one table by measure, cell and seed."""
 
 
 def collect_tables(
@@ -170,30 +157,33 @@ def judge_statements(suite: StatementSuite, tables: Mapping[str, pl.DataFrame]) 
 
     A frame has the columns of the matrix, `seed` and its measures. Raises InputError if columns are missing.
     """
-    indices = {name: _make_index(suite, name, tables[name]) for name in suite.tables}
-    return [_StatementJudge(suite, one, indices).judge() for one in suite.criteria]
+    measured = {name: _sort_by_measure(suite, name, tables[name]) for name in suite.tables}
+    return [_StatementJudge(suite, one, measured).judge() for one in suite.criteria]
 
 
-def _make_index(suite: StatementSuite, name: str, frame: pl.DataFrame) -> _Index:
+def _sort_by_measure(suite: StatementSuite, name: str, frame: pl.DataFrame) -> _Measured:
     table, keys = suite.tables[name], suite.list_columns(name)
     for column in (*keys, "seed", *table.measures):
         if column not in frame.columns:
             where = f"table.{name}.{'measures' if column in table.measures else 'keys'}"
             raise UnknownName(column, among=frame.columns, file=suite.file, key=where, what="column")
-    index = _Index(keys)
+    found: dict[str, dict[Cell, Seeds]] = {one: {} for one in table.measures}
+    runs: dict[tuple[Cell, int], dict[str, float | None]] = {}
     for row in frame.iter_rows(named=True):
         cell = tuple((column, normalise_value(row[column])) for column in keys)
-        measures = {one: None if row[one] is None else float(row[one]) for one in table.measures}
-        if index.rows.setdefault(cell, {}).setdefault(row["seed"], measures) != measures:
+        values = {one: None if row[one] is None else float(row[one]) for one in table.measures}
+        if runs.setdefault((cell, row["seed"]), values) != values:
             place = f"{name}: {_format_cell(cell, keys)}, seed {row['seed']}"
             raise Unfit("two runs of one cell and seed differ", "one run of each", file=suite.file, key=place)
-    return index
+        for measure, value in values.items():
+            if value is not None and not math.isnan(value):
+                found[measure].setdefault(cell, {})[row["seed"]] = value
+    return found
 
 
 class _StatementJudge:
-    def __init__(self, suite: StatementSuite, statement: Statement, indices: Mapping[str, _Index]) -> None:
-        self.statement, self.indices = statement, indices
-        self.columns, self.numbers = suite.columns, suite.numbers
+    def __init__(self, suite: StatementSuite, statement: Statement, measured: Mapping[str, _Measured]) -> None:
+        self.suite, self.statement, self.measured = suite, statement, measured
 
     def judge(self) -> StatementVerdict:
         statement = self.statement
@@ -201,31 +191,34 @@ class _StatementJudge:
         for cell, stored in statement.cells.items():
             given = self._check_conditions(stored)
             if given is not False:
-                index = self.indices[statement.table]
-                values[cell] = index.find_values(stored, statement.measure) if given else None
+                values[cell] = self.measured[statement.table][statement.measure].get(stored) if given else None
         missing = [cell for cell, seeds in values.items() if seeds is None]
         if not values:
             return StatementVerdict(statement, NO_DATA, why="no cell is as `given` asks")
-        for column, (first, *others) in statement.over:
-            values = _pair_cells(values, column, first, others, _compute_ratio)
+        for column, compared in statement.over:
+            values = _combine_cells(values, column, compared, lambda _, pair: _compute_ratio(pair), every=True)
         for column, kind in statement.along:
-            values = _reduce_cells(values, column, kind, self.columns[column])
-        for column, (first, *others) in statement.against:
-            values = _pair_cells(values, column, first, others, _make_difference(statement.bar))
+            values = _combine_cells(values, column, self.suite.columns[column], partial(_reduce_series, kind))
+        # of several differences the one that is hardest on the bar
+        hardest = max if statement.bar.is_upper else min
+        for column, compared in statement.against:
+            values = _combine_cells(
+                *(values, column, compared, lambda _, one: hardest(one[0] - other for other in one[1:])), every=True
+            )
         if not values:
             return StatementVerdict(statement, NO_DATA, why="no two cells to compare")
         return self._make_verdict(values, missing)
 
     def _is_met(self, value: float, bar: CriterionBar | None = None) -> bool:
-        return (bar or self.statement.bar).is_met(value, self.numbers)
+        return (bar or self.statement.bar).is_met(value, self.suite.numbers)
 
     def _check_conditions(self, stored: Cell) -> bool | None:
         """Whether a cell is as all conditions ask; None if a run that is needed is missing."""
         known = True
         for one in self.statement.given:
-            index = self.indices[one.table]
-            replaced = [(column, one.replaced.get(column, value)) for column, value in stored]
-            found = index.find_values(tuple(pair for pair in replaced if pair[0] in index.keys), one.measure)
+            columns = self.suite.list_columns(one.table)
+            place = tuple((key, one.replaced.get(key, value)) for key, value in stored if key in columns)
+            found = self.measured[one.table][one.measure].get(place)
             if found is None:
                 known = False
             elif not self._is_met(_average(found.values()), one.bar):
@@ -267,20 +260,35 @@ class _StatementJudge:
         """Whether the interval of a cell lies on one side of the bar."""
         if math.isnan(one.low):
             return True
-        inside = [limit for limit in self.statement.bar.list_limits(self.numbers) if one.low < limit < one.high]
+        inside = [limit for limit in self.statement.bar.list_limits(self.suite.numbers) if one.low < limit < one.high]
         return not inside and len({self._is_met(value) for value in (one.low, one.mean, one.high)}) == 1
 
 
 # from cells to values
 
 
-def _group_cells(values: Values, column: str) -> dict[Cell, dict[Value, Seeds | None]]:
-    """Return the cells that differ in one column alone."""
+def _combine_cells(
+    values: Values,
+    column: str,
+    wanted: Sequence[Value],
+    make: Callable[[Sequence[Value], list[float]], float],
+    *,
+    every: bool = False,
+) -> Values:
+    """Return what `make` makes of cells that differ in one column alone, in the order of the `wanted` values of it.
+
+    With `every`, groups of cells are left out in which one of these values is missing.
+    """
     groups: dict[Cell, dict[Value, Seeds | None]] = {}
     for cell, seeds in values.items():
         rest = tuple(pair for pair in cell if pair[0] != column)
         groups.setdefault(rest, {})[dict(cell)[column]] = seeds
-    return groups
+    found: Values = {}
+    for cell, members in groups.items():
+        present = [value for value in wanted if value in members]
+        if not every or len(present) == len(wanted):
+            found[cell] = _combine_by_seed([members[value] for value in present], partial(make, present))
+    return found
 
 
 def _combine_by_seed(members: Sequence[Seeds | None], make: Callable[[list[float]], float]) -> Seeds | None:
@@ -293,37 +301,12 @@ def _combine_by_seed(members: Sequence[Seeds | None], make: Callable[[list[float
     return {seed: value for seed, value in made.items() if not math.isnan(value)} or None
 
 
-def _pair_cells(
-    values: Values, column: str, first: Value, others: Sequence[Value], make: Callable[[list[float]], float]
-) -> Values:
-    """Return `make` of the cells with the value `first` of a column and those with `others`, where all are."""
-    return {
-        cell: _combine_by_seed([members[value] for value in (first, *others)], make)
-        for cell, members in _group_cells(values, column).items()
-        if all(value in members for value in (first, *others))
-    }
-
-
-def _compute_ratio(pair: list[float]) -> float:
+def _compute_ratio(pair: Sequence[float]) -> float:
     """Return the first over the second; two zeros are equal."""
     first, second = pair
     if second == 0:
         return 1.0 if first == 0 else math.inf
     return first / second
-
-
-def _make_difference(bar: CriterionBar) -> Callable[[list[float]], float]:
-    """Return what takes the others from the first value; of several, the one that is hardest on the bar."""
-    hardest = max if bar.is_upper else min
-    return lambda members: hardest(members[0] - other for other in members[1:])
-
-
-def _reduce_cells(values: Values, column: str, kind: str, order: Sequence[Value]) -> Values:
-    found: Values = {}
-    for cell, members in _group_cells(values, column).items():
-        present = [value for value in order if value in members]
-        found[cell] = _combine_by_seed([members[value] for value in present], partial(_reduce_series, kind, present))
-    return found
 
 
 def _average(values: Iterable[float]) -> float:

@@ -178,6 +178,10 @@ class Criterion:
         bars = (("passes", self.passes), ("no worse", self.level), ("fails", self.fails))
         return [(grade, bar) for grade, bar in bars if bar is not None]
 
+    def describe_bars(self) -> str:
+        """Return the bars in one line: `passes if <= 0.02; fails if > 0.05`."""
+        return "; ".join(f"{grade} if {bar.text}" for grade, bar in self.named_bars)
+
 
 @dataclass(frozen=True)
 class Seeds:

@@ -14,10 +14,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, Template
 
 from dumbbell.evaluate import grade as grades
-from dumbbell.evaluate.case_verdict import SIGNS, CaseVerdict
 from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import DRAWS, CellGrade
+from dumbbell.evaluate.grade import DRAWS, SIGNS, CaseVerdict, CellGrade
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
@@ -61,10 +60,10 @@ def summarise(found: Evaluation) -> str:
 def format_report(found: Evaluation, *, markdown: bool = False) -> str:
     """Return the evaluation as text; in Markdown with headings, for an appendix."""
     head = f"# {found.subject.name}, evaluated against {found.suite.source}" if markdown else ""
-    notes = [*found.notes, *(f"{one.criterion.id}: {one.criterion.note}" for one in found.verdicts if _has_note(one))]
-    notes += [
-        f"{one.criterion.id} does not apply: {one.criterion.no_data}" for one in found.verdicts if _lacks_data(one)
-    ]
+    out = [one.criterion for one in found.verdicts if one.grade == grades.NOT_APPLICABLE]
+    noted = [one.criterion for one in found.verdicts if one.criterion.note]
+    notes = [*found.notes, *(f"{one.id}: {one.note}" for one in noted if not (one.judge and one in out))]
+    notes += [f"{one.id} does not apply: {one.no_data}" for one in out if one.no_data]
     parts = [
         head,
         found.suite.first,
@@ -119,14 +118,6 @@ def _format_table(found: Evaluation) -> str:
         place = found.format_place(one.worst) or "the only one"
         rows.append([", ".join(sections), one.criterion.id, one.grade, *shown, format_counts(one), place])
     return align_table(header, rows, words=tuple(n for n, name in enumerate(header) if name not in numbers))
-
-
-def _has_note(one: Verdict) -> bool:
-    return bool(one.criterion.note) and not (one.criterion.judge and one.grade == grades.NOT_APPLICABLE)
-
-
-def _lacks_data(one: Verdict) -> bool:
-    return bool(one.criterion.no_data) and one.grade == grades.NOT_APPLICABLE
 
 
 def describe_measure(found: Evaluation, one: Verdict) -> str:
@@ -193,12 +184,9 @@ def _format_unanswered(found: Evaluation) -> str:
 def _format_bars(found: Evaluation) -> str:
     lines = [f"{grade}: {meaning}." for grade, meaning in _list_grades(found)]
     lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in _list_words(found)]
-    for one in found.verdicts:
-        if one.criterion.judge:
-            continue
-        said = "; ".join(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars)
-        origin = f" ({one.criterion.origin})" if one.criterion.origin else ""
-        lines.append(f"{one.criterion.id}: {said}{origin}.")
+    for one in (verdict.criterion for verdict in found.verdicts if not verdict.criterion.judge):
+        origin = f" ({one.origin})" if one.origin else ""
+        lines.append(f"{one.id}: {one.describe_bars()}{origin}.")
     bars = "" if found.is_judged else ", words and bars. Each margin, and each number without a name, is ours"
     return _format_list(f"Grades{bars}:", lines)
 

@@ -6,27 +6,21 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
 from dumbbell.evaluate.bbr import fields
-from dumbbell.evaluate.bbr.fields import PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.evaluate.bbr.trace import Phase, Trace
-from dumbbell.evaluate.case_verdict import CaseVerdict, Expectation
-from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, CRASHED, FAILS, HUNG, NOT_APPLICABLE, PASSES
+from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, FAILS, NOT_APPLICABLE, PASSES, CaseVerdict, Expectation
 from dumbbell.evaluate.suite_file import Criterion, TraceNeeds
 
-# what the results mean, best first
-MEANING = {
-    PASSES: "everything that the case expects was seen",
-    CONSTANT: "the behaviour is as expected; only a constant or a flag differs from the draft's",
-    FAILS: "something that the case expects was not seen",
-    CANNOT_TELL: "the trace lacks a field that the judge needs; the fields to log are named",
-    NOT_APPLICABLE: "the case makes no sense there, for the reason given",
-    CRASHED: "the plugin ended its process, or did what the interface forbids",
-    HUNG: "the plugin did not come back from a call",
-}
+_T = TypeVar("_T")
+INFLIGHT_COLUMNS = ("in_flight", "inflight_bdp")
+MIN_PIPE_CWND = 4
+LOSS_THRESH = 0.02
+_LOSS_SEEN = 5 / 256  # what Linux has for it: segments are whole, and shares are counted when the loss is found
 _NOT_KNOWN = re.compile(r"(?<![a-z])nan(?![a-z])")  # a number that is not known there, as text
 
 
@@ -91,15 +85,83 @@ class Checks:
         self, what: str, start: float, end: float, share: float, link: float, unless: tuple[str, ...] = ()
     ) -> None:
         """Note that a share of what a link carries, Mbit/s, was delivered between two times."""
-        rate = compute_goodput(self._trace, start, end)
+        rate = self._trace.compute_goodput(start, end)
         found = f"{rate:.4g} of {link:.4g} Mbit/s"
         self.expect(what, rate >= share * link, found, needs=("delivered",), unless=unless)
+
+    def expect_or_end(self, what: str, held: bool | np.bool_, found: str, *, needs: tuple[str, ...] = ()) -> None:
+        """Note an expectation without which nothing more can be looked at: the case ends if it did not hold."""
+        if not self.expect(what, held, found, needs=needs):
+            raise CaseEnded
+
+    def require_value(self, what: str, value: _T | None, found: str, *, needs: tuple[str, ...] = ()) -> _T:
+        """Note that there is a value, and return it; the case ends without one."""
+        self.expect_or_end(what, value is not None, found, needs=needs)
+        assert value is not None
+        return value
+
+    def find_phase(self, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True) -> Phase:
+        """Return the first phase in a state at or after a time; it must be there and, with `ends`, be over."""
+        trace = self._trace
+        found = trace.find_phase(state, after)
+        name = " or ".join([state] if isinstance(state, str) else state)
+        cut = trace.find_phases(state, after, cut=True)
+        if found is None and cut:
+            raise NotApplicable(
+                f"PROBE_RTT, which is due repeatedly, ends every {name}: {len(cut)} in {trace.time[-1]:.3g} s"
+            )
+        since = f" after {after:.4g} s" if after > 0 else ""
+        seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
+        found = self.require_value(f"{name}{since}", found, seen)
+        over = trace.is_over(found)
+        seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
+        if ends:
+            self.expect_or_end(f"{name} ends", over, seen)
+        return found
+
+    def find_next_phase(self, before: Phase, states: tuple[str, ...], unless: tuple[str, ...] = ()) -> Phase:
+        """Return the phase after another, in one of these states; without the columns `unless` it may be another.
+
+        DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after
+        them.
+        """
+        trace = self._trace
+        after = trace.find_next_phase(before)
+        what = f"{before.state} → {' or '.join(states)}"
+        if after is None:
+            self.expect(what, False, "→ nothing")
+            raise CaseEnded
+        needs: tuple[str, ...] = ()
+        held, found = after.state in states, f"→ {after.state}"
+        if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):
+            row = after.rows.start
+            target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
+            held = bool(trace["in_flight"][row] <= target + 4)
+            found = f"→ {after.state}, in flight {describe_inflight(trace['in_flight'][row], target, 4)}"
+            needs = ("in_flight", "inflight_bdp")
+        self.expect(what, held, found, needs=needs, unless=unless)
+        return after
+
+    def expect_loss(self, row: int, since: int) -> None:
+        """Note that the round before a row lost more than BBR tolerates; phases before row `since` do not count."""
+        lost = self._trace.compute_loss_in_round(row, since)
+        found = f"{lost:.1%} of what is in flight"
+        self.expect("loss above LossThresh, 2 %", lost >= _LOSS_SEEN, found, needs=("lost", "in_flight", "round"))
+
+    def expect_no_loss(self, first: int, last: int = -1) -> None:
+        """Note that nothing was marked lost between two rows."""
+        lost = self._trace["lost"][last] - self._trace["lost"][first]
+        self.expect("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
+
+    def expect_full_pipe(self, row: int) -> None:
+        """Note that both flags of a full pipe are set in a row."""
+        self.expect_flag("full_bw_now", row)
+        self.expect_flag("full_bw_reached", row)
 
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
         if self._find_lacking(needs):
-            self.expect(what, False, "", needs=needs)
-            raise CaseEnded
+            self.expect_or_end(what, False, "", needs=needs)
 
     def _find_lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name in columns if self._trace.is_without(name)))
@@ -109,15 +171,13 @@ class Checks:
 
         A constant or a flag that cannot be compared does not keep a case from passing; the reason names it.
         """
-        broken = [check for check in self.all if check.held is False]
-        reason = "; ".join(f"{check.what}: {check.found}" for check in broken)
+        broken, unknown = ([check for check in self.all if check.held is held] for held in (False, None))
+        reason, open_ = ("; ".join(f"{one.what}: {one.found}" for one in some) for some in (broken, unknown))
         if any(not check.constant for check in broken):
             return CaseVerdict(FAILS, reason, tuple(self.all))
-        unknown = [check for check in self.all if check.held is None]
-        open_ = "; ".join(f"{check.what}: {check.found}" for check in unknown)
         if any(not check.constant for check in unknown):
             return CaseVerdict(CANNOT_TELL, open_, tuple(self.all))
-        reason = "; ".join(part for part in (reason, f"not compared: {open_}" if open_ else "") if part)
+        reason = "; ".join(filter(None, [reason, f"not compared: {open_}" if open_ else ""]))
         return CaseVerdict(CONSTANT if broken else PASSES, reason, tuple(self.all))
 
 
@@ -189,78 +249,8 @@ class BbrCase(CaseProgram):
         )
 
 
-def find_phase(
-    trace: Trace, checks: Checks, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True
-) -> Phase:
-    """Return the first phase in a state that begins at or after a time; it must be there and, with `ends`, be over."""
-    found = trace.find_phase(state, after)
-    name = " or ".join([state] if isinstance(state, str) else state)
-    cut = trace.find_phases(state, after, cut=True)
-    if found is None and cut:
-        raise NotApplicable(
-            f"PROBE_RTT, which is due repeatedly, ends every {name}: {len(cut)} in {trace.time[-1]:.3g} s"
-        )
-    since = f" after {after:.4g} s" if after > 0 else ""
-    seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
-    if not checks.expect(f"{name}{since}", found is not None, seen):
-        raise CaseEnded
-    assert found is not None
-    over = trace.is_over(found)
-    seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
-    if ends and not checks.expect(f"{name} ends", over, seen):
-        raise CaseEnded
-    return found
-
-
 # states that may last no time: what ends them, inflight at most BBRInflight(1.0), may hold when they begin
 _PASSED_THROUGH = {"drain": ("probe_down", "probe_cruise"), "probe_down": ("probe_cruise",)}
-
-
-def find_next_phase(
-    trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...], unless: tuple[str, ...] = ()
-) -> Phase:
-    """Return the phase after another, whose state must be one of these; without the columns `unless` it may be another.
-
-    DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after them.
-    """
-    after = trace.find_next_phase(before)
-    name = " or ".join(states)
-    if after is None:
-        checks.expect(f"{before.state} → {name}", False, "→ nothing")
-        raise CaseEnded
-    needs: tuple[str, ...] = ()
-    held, found = after.state in states, f"→ {after.state}"
-    if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):
-        row = after.rows.start
-        target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
-        held = bool(trace["in_flight"][row] <= target + 4)
-        found = f"→ {after.state}, in flight {describe_inflight(trace['in_flight'][row], target, 4)}"
-        needs = ("in_flight", "inflight_bdp")
-    checks.expect(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
-    return after
-
-
-def count_rounds(trace: Trace, first: int, last: int) -> float:
-    """Return how many round trips began between two rows."""
-    return float(trace["round"][last] - trace["round"][first])
-
-
-def compute_burst(trace: Trace, row: int, setup: Setup) -> float:
-    """Return the segments that a burst may add to what is in flight.
-
-    A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2 segments
-    to 64 KB; up to 64 KB whatever the rate on paths shorter than about 5 ms (Linux tcp_tso_autosize). A pacing rate
-    that is not known is taken for that of the link.
-    """
-    most = 65_536 / PAYLOAD
-    known = float(trace["pacing_rate_mbit"][row])
-    paced = known if np.isfinite(known) else setup.point.goodput
-    segments = float(np.clip(paced * 1e6 / 8 * 1e-3 / PAYLOAD, 2, most))
-    if setup.point.rtt < 0.005:
-        segments = most
-    # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
-    gain = trace["pacing_gain"][max(row - 1, 0)]
-    return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
 
 
 def describe_inflight(found: float, limit: float, room: float) -> str:
@@ -268,44 +258,6 @@ def describe_inflight(found: float, limit: float, room: float) -> str:
     if np.isinf(limit):
         return f"{found:.0f}, no bound is set"
     return f"{found:.0f}, allowed {limit:.0f} and {room:.0f} for bursts"
-
-
-def compute_goodput(trace: Trace, start: float, end: float) -> float:
-    """Return what was delivered between two times, Mbit/s of payload."""
-    first, last = trace.find_row(start), trace.find_row(end)
-    seconds = trace.time[last] - trace.time[first]
-    return (
-        float(trace["delivered"][last] - trace["delivered"][first]) * PAYLOAD * 8e-6 / seconds
-        if seconds > 0
-        else float("nan")
-    )
-
-
-def compute_loss_share(trace: Trace, first: int, last: int) -> float:
-    """Return the share of segments that were marked lost, of all marked lost or delivered between two rows."""
-    lost = float(trace["lost"][last] - trace["lost"][first])
-    delivered = float(trace["delivered"][last] - trace["delivered"][first])
-    return lost / (lost + delivered) if lost + delivered > 0 else 0.0
-
-
-def compute_target(trace: Trace, row: int) -> float:
-    """Return BBRTargetInflight(): the estimated BDP or, if it is smaller, the window; segments."""
-    bdp = float(trace["bw_mbit"][row] * trace["min_rtt_ms"][row]) * 1e3 / 8 / PAYLOAD
-    return min(bdp, float(trace["cwnd"][row]))
-
-
-def compute_loss_in_round(trace: Trace, row: int, since: int) -> float:
-    """Return the segments marked lost in the last round trip, over what was in flight when it began.
-
-    Phases before row `since` do not count.
-    """
-    first = max(find_round_before(trace, row), since)
-    return float(trace["lost"][row] - trace["lost"][first]) / max(float(trace["in_flight"][first]), 1)
-
-
-def find_round_before(trace: Trace, row: int, count: int = 1) -> int:
-    """Return the row at which the round began that was `count` rounds ago."""
-    return min(int(np.searchsorted(trace["round"], trace["round"][row] - count)), row)
 
 
 def format_bound(value: float) -> str:

@@ -27,35 +27,33 @@ _MOST_ROUNDS = 60  # that are drawn around what happens
 
 def draw(run: CaseRun, case: BbrCase, result: str, control: str) -> figures.Picture:
     """Draw a run with its states, the times at which it was disturbed as lines."""
-    trace, setup = run.trace, run.setup
     start, end = _choose_window(run)
-    rows = trace.select_rows(start, end)
+    rows = run.trace.select_rows(start, end)
     panels = _list_panels(run, rows)
-    if trace.has("backlog_bytes"):
-        queue = pl.DataFrame({"time_s": trace.time[rows], "value": trace["backlog_bytes"][rows] / FRAME})
+    if run.trace.has("backlog_bytes"):
+        queue = pl.DataFrame({"time_s": run.trace.time[rows], "value": run.trace["backlog_bytes"][rows] / FRAME})
         panels.append(figures.Series(queue, "value", None, "queue, packets", steps=True))
-    marks = [(time, name) for name, time in setup.times.items() if start <= time <= end]
-    title = f"{case.number}. {case.heading}: {control}, {setup.point}, {result}"
-    return figures.stacked_series(panels, marks=marks, states={control: _find_states(run, start, end)}, title=title)
+    title = f"{case.number}. {case.heading}: {control}, {run.setup.point}, {result}"
+    return _stack_panels(run, panels, (start, end), control, title)
 
 
 def draw_file(run: CaseRun, name: str) -> figures.Picture:
     """Draw a whole trace: states, bandwidths, window and what is in flight, RTT; what it has of these."""
-    end = float(run.trace.time[-1])
     panels = _list_panels(run, slice(0, len(run.trace)), rtts=True)
     if not panels:
         raise Nothing("found no bandwidth, window or RTT", "a trace with one of them", file=name, option="--figures")
-    marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
-    states = {name: _find_states(run, 0.0, end)}
-    return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {run.setup.point}")
+    return _stack_panels(run, panels, (0.0, float(run.trace.time[-1])), name, f"{name}: {run.setup.point}")
 
 
-def _find_states(run: CaseRun, start: float, end: float) -> list[figures.Band]:
-    return [
-        figures.Band(max(one.start, start), min(one.end, end), one.state)
-        for one in run.trace.phases
-        if one.end > start and one.start < end
-    ]
+def _stack_panels(
+    run: CaseRun, panels: list[figures.Series], span: tuple[float, float], name: str, title: str
+) -> figures.Picture:
+    """Return panels over a part of the time, with states, and lines where the path changes."""
+    start, end = span
+    marks = [(time, what) for what, time in run.setup.times.items() if start <= time <= end]
+    phases = [one for one in run.trace.phases if one.end > start and one.start < end]
+    bands = [figures.Band(max(one.start, start), min(one.end, end), one.state) for one in phases]
+    return figures.stacked_series(panels, marks=marks, states={name: bands}, title=title)
 
 
 def _list_panels(run: CaseRun, rows: slice, *, rtts: bool = False) -> list[figures.Series]:

@@ -14,8 +14,8 @@ from dumbbell.errors import Missing, OutOfRange, UnknownName, WrongValue, quote_
 from dumbbell.evaluate.bbr import plausible, qlog_trace
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
-from dumbbell.evaluate.bbr.lab import CaseRun, PathPoint, Setup
-from dumbbell.evaluate.case_verdict import CaseVerdict
+from dumbbell.evaluate.bbr.lab import CaseRun, NotApplicable, PathPoint, Setup
+from dumbbell.evaluate.grade import NOT_APPLICABLE, CaseVerdict
 from dumbbell.experiment.toml_checks import is_number
 
 # values of paths that are so from the first packet on: nothing of such a trace is of a plain path
@@ -37,12 +37,14 @@ class TraceDescription:
 
 @dataclass(frozen=True)
 class JudgedTrace:
-    """The verdicts of a file on a control by case, why other cases were not judged, what to know of the reading."""
+    """The verdicts of a file on a control by case, and what to know of the reading.
+
+    A case whose set-up the file does not show does not apply; its verdict has no run.
+    """
 
     verdicts: dict[str, CaseVerdict]
     control: str
     run: CaseRun
-    not_judged: dict[str, str]
     notes: list[str]
 
 
@@ -55,22 +57,19 @@ def judge_file(path: Path, description: TraceDescription) -> JudgedTrace:
     of_header = log.header.get("case")
     control = log.header.get("control")
     control = control if isinstance(control, str) and control.isprintable() else path.name.partition(".")[0]
-    verdicts, not_judged = {}, {}
+    verdicts: dict[str, CaseVerdict] = {}
     for key in description.cases if description.cases is not None else CASES:
         case, judged = CASES[key], run
-        missing = _list_missing(case, setup)
-        if description.cases is not None:
-            if missing:
-                raise Missing(
-                    f"it in the header: case {case.key} is judged by it", file=path, key=" and ".join(missing)
-                )
-        elif key != of_header or log.cut:
-            judged, reason = _show_state(case, run, missing)
-            if reason:
-                not_judged[key] = reason
-                continue
-        verdicts[key] = replace(case.judge_run(judged), run=judged)
-    return JudgedTrace(verdicts, control, run, not_judged, log.notes)
+        missing = " and ".join(_list_missing(case, setup))
+        if description.cases is not None and missing:
+            raise Missing(f"it in the header: case {case.key} is judged by it", file=path, key=missing)
+        try:
+            if description.cases is None and (key != of_header or log.cut):
+                judged = _select_shown(case, run, missing)
+            verdicts[key] = replace(case.judge_run(judged), run=judged)
+        except NotApplicable as reason:
+            verdicts[key] = CaseVerdict(NOT_APPLICABLE, str(reason))
+    return JudgedTrace(verdicts, control, run, log.notes)
 
 
 def _list_missing(case: BbrCase, setup: Setup) -> list[str]:
@@ -79,39 +78,38 @@ def _list_missing(case: BbrCase, setup: Setup) -> list[str]:
     return times + [f"--value {quote_value(name)}=NUMBER" for name in case.needs.values if name not in setup.values]
 
 
-def _show_state(case: BbrCase, run: CaseRun, missing: list[str]) -> tuple[CaseRun, str]:
-    """Return what of a run a case is judged by, and why it is not, if so."""
+def _select_shown(case: BbrCase, run: CaseRun, missing: str) -> CaseRun:
+    """Return what of a run a case is judged by. Raises NotApplicable if it does not show the set-up of the case."""
     trace, setup = run.trace, run.setup
     if missing:
-        return run, f"needs {' and '.join(missing)}"
+        raise NotApplicable(f"needs {missing}")
     given = {*setup.times, *setup.values}
     if not (case.needs.times or case.needs.values) and given:
         # a plain path until the first change of it
         changed = sorted(given & _FROM_THE_START)
         if changed or not setup.times:
-            return run, f"the path is not a plain one ({', '.join(changed or sorted(given))})"
+            raise NotApplicable(f"the path is not a plain one ({', '.join(changed or sorted(given))})")
         first = min(setup.times.values())
         run = CaseRun(trace.select_before(first), Setup(setup.point))
         if not len(run.trace):
-            return run, f"nothing is before the first change, at {first:.4g} s"
+            raise NotApplicable(f"nothing is before the first change, at {first:.4g} s")
     elif others := sorted(given - {*case.needs.times, *case.needs.values, *case.needs.optional}):
-        return run, f"the set-up is that of another case ({', '.join(others)})"
+        raise NotApplicable(f"the set-up is that of another case ({', '.join(others)})")
     # without states nobody can tell: the verdict says so, and what to log
-    if run.trace.is_without("state"):
-        return run, ""
     with np.errstate(all="ignore"):
-        return run, case.shown(run.trace, run.setup)
+        if not run.trace.is_without("state") and (reason := case.shown(run.trace, run.setup)):
+            raise NotApplicable(reason)
+    return run
 
 
 def _read_setup(path: Path, header: dict[str, Any], description: TraceDescription) -> Setup:
-    rate = (
-        description.rate
-        if description.rate is not None
-        else _parse_number(path, header, "rate_bit", _RATES, "--rate RATE")
-    )
-    rtt = description.rtt if description.rtt is not None else _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
+    rate, rtt = description.rate, description.rtt
+    if rate is None:
+        rate = round(_parse_number(path, header, "rate_bit", _RATES, "--rate RATE"))
+    if rtt is None:
+        rtt = _parse_number(path, header, "rtt_s", _RTTS, "--rtt TIME")
     return Setup(
-        PathPoint(round(rate), rtt),
+        PathPoint(rate, rtt),
         _parse_named(path, header, "times_s", TIMES) | dict(description.times),
         _parse_named(path, header, "values", VALUES) | dict(description.values),
     )

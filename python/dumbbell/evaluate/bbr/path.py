@@ -8,50 +8,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from dumbbell.evaluate.bbr.case import (
-    CaseEnded,
-    CaseProgram,
-    Checks,
-    compute_loss_share,
-    compute_target,
-    count_rounds,
-    find_next_phase,
-    find_phase,
-    format_bound,
-)
+from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, LOSS_THRESH, MIN_PIPE_CWND, CaseProgram, Checks, format_bound
 from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.evaluate.bbr.probing import MIN_PIPE_CWND, estimate_cycle, probe
-from dumbbell.evaluate.bbr.shown import (
-    check_recovery,
-    check_small_path,
-    check_timeout,
-    probe_rtt_after,
-    require_state,
-)
-from dumbbell.evaluate.bbr.startup import (
-    INFLIGHT_COLUMNS,
-    LOSS_THRESH,
-    batch_acks,
-    choose_batch_interval,
-    compute_late_acks,
-    find_start_of_probing,
-    lengthen_path,
-    make_packets_late,
-    run_bulk,
-    to_link_time,
-)
+from dumbbell.evaluate.bbr.shown import check_probe_rtt, check_small_path, check_state, check_timeout
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
 
 PROBE_RTT_INTERVAL, PROBE_RTT_DURATION, PROBE_RTT_GAIN = 5.0, 0.2, 0.5
 _INTERVALS = {"bbr1": 10.0}  # of controls that wait longer: section of BBRv1, bbr_min_rtt_win_sec
-LEAST_RATE = 64_000  # bit/s, the draft's least
 
 # 10
 
 
 def _probe_rtt(lab: CaseLab) -> CaseRun:
-    since = find_start_of_probing(lab).start
+    since = lab.find_start_of_probing().start
 
     def is_done(trace: Trace) -> bool:
         found = trace.find_phase("probe_rtt", since)
@@ -59,34 +29,29 @@ def _probe_rtt(lab: CaseLab) -> CaseRun:
 
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
-    trace = lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, lengthen_path(lab, since))
+    trace = lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, lab.lengthen_path(since))
     return CaseRun(trace, Setup(lab.point, {"path gets longer": since}))
 
 
 def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["path gets longer"]
-    found = find_phase(trace, checks, "probe_rtt", since)
+    found = checks.find_phase("probe_rtt", since)
     first, row = found.rows.start, found.rows.stop
     waited = found.start - since
     held = found.start >= PROBE_RTT_INTERVAL and waited <= PROBE_RTT_INTERVAL + 4 * setup.point.round
-    checks.expect(
-        "5 s after the last new minimum",
-        held,
-        f"{waited:.3g} s after the path got longer, at {found.start:.3g} s",
-        constant=True,
-    )
+    said = f"{waited:.3g} s after the path got longer, at {found.start:.3g} s"
+    checks.expect("5 s after the last new minimum", held, said, constant=True)
     checks.expect_constant("ProbeRTTCwndGain is 0.5", "cwnd_gain", first, PROBE_RTT_GAIN, 0.002)
     # the estimate of before: in PROBE_RTT itself it may already be that of the longer path
     most = max(PROBE_RTT_GAIN * float(np.max(trace["inflight_bdp"][max(first - 1, 0) : row])), MIN_PIPE_CWND)
     low = float(np.min(trace["in_flight"][found.rows]))
-    checks.expect(
-        "inflight falls to half of the BDP, or 4", low <= most + 1, f"{low:.0f}, {most:.0f}", needs=INFLIGHT_COLUMNS
-    )
+    what = "inflight falls to half of the BDP, or 4"
+    checks.expect(what, low <= most + 1, f"{low:.0f}, {most:.0f}", needs=INFLIGHT_COLUMNS)
     reached = first + int(np.argmax(trace["in_flight"][found.rows] <= most + 1))
-    lasted, passed = found.end - float(trace.time[reached]), count_rounds(trace, reached, row)
+    lasted, passed = found.end - float(trace.time[reached]), trace.count_rounds(reached, row)
     checks.expect("for 200 ms", lasted >= 0.99 * PROBE_RTT_DURATION, f"{lasted * 1e3:.4g} ms", needs=INFLIGHT_COLUMNS)
     checks.expect("and a round", passed >= 1, f"{passed:.0f} rounds", needs=(*INFLIGHT_COLUMNS, "round"))
-    after = find_next_phase(trace, checks, found, PROBE_BW)
+    after = checks.find_next_phase(found, PROBE_BW)
     checks.expect_flag("full_bw_reached", after.rows.start)
     start = found.end + 2 * setup.point.round
     end = min(start + 4 * setup.point.round, float(trace.time[-1]))
@@ -100,7 +65,7 @@ def _run_idle(lab: CaseLab) -> CaseRun:
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     # what is in the send buffer leaves first: on short paths that is made for windows of hundreds of segments
     rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer + 600 * lab.point.packet_time
-    starts = [one.start + 0.2 * lab.point.round for one in run_bulk(lab, more=True).find_phases(PROBE_BW)]
+    starts = [one.start + 0.2 * lab.point.round for one in lab.run_bulk(more=True).find_phases(PROBE_BW)]
     for since in starts[:6]:
         resume = since + rest
         pause = PathChange(flow={"app_pause": to_nanoseconds(since), "app_resume": to_nanoseconds(resume)})
@@ -113,22 +78,14 @@ def _run_idle(lab: CaseLab) -> CaseRun:
 def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
     resume = setup.times["resume"]
     last = trace.find_row(resume - 1e-6)
-    checks.expect(
-        "nothing in flight when the application goes on",
-        trace["in_flight"][last] == 0,
-        f"{trace['in_flight'][last]:.0f}",
-        needs=("in_flight",),
-    )
+    left = trace["in_flight"][last]
+    checks.expect("nothing in flight when the application goes on", left == 0, f"{left:.0f}", needs=("in_flight",))
     idle = resume - float(trace.time[last])
     checks.expect("idle for 5 s", idle >= PROBE_RTT_INTERVAL, f"{idle:.3g} s")
     restarted = trace.find_time(lambda found: found["idle_restart"] == 1, resume - 1e-9)
     soon = restarted is not None and restarted <= resume + 0.5 * setup.point.round
-    checks.expect(
-        "idle_restart is set with the first segment",
-        soon,
-        "never" if restarted is None else f"{restarted - resume:.3g} s after it",
-        needs=("idle_restart",),
-    )
+    when = "never" if restarted is None else f"{restarted - resume:.3g} s after it"
+    checks.expect("idle_restart is set with the first segment", soon, when, needs=("idle_restart",))
     # the next one is due 5 s later
     soon_after = (resume - 1e-6, resume + 0.9 * PROBE_RTT_INTERVAL)
     probes = [one for one in trace.phases if one.state == "probe_rtt" and soon_after[0] < one.start < soon_after[1]]
@@ -141,9 +98,9 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 def _run_cruise_over_batches(lab: CaseLab) -> CaseRun:
-    interval = choose_batch_interval(lab)
+    interval = lab.choose_batch_interval()
     first = 2 * lab.point.startup + 3.5 + 10 * interval
-    trace = lab.run_until(lambda trace: trace.is_past("probe_cruise"), first, 3 * first, batch_acks(lab))
+    trace = lab.run_until(lambda trace: trace.is_past("probe_cruise"), first, 3 * first, lab.batch_acks())
     return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
@@ -151,27 +108,21 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     checks.require("PROBE_CRUISE of two rounds or more", "round")
     # after PROBE_RTT the path fills again
     before = {one.rows.stop for one in trace.phases if one.state == "probe_rtt"}
-    lengths = [
-        (one, count_rounds(trace, one.rows.start, one.rows.stop - 1))
-        for one in trace.phases
-        if one.state == "probe_cruise"
+    found = [
+        one
+        for one in trace.find_phases("probe_cruise", cut=True)
+        if trace.count_rounds(one.rows.start, one.rows.stop - 1) >= (5 if one.rows.start in before else 2)
     ]
-    found = [one for one, length in lengths if length >= (5 if one.rows.start in before else 2)]
     if not found and trace.find_phase("probe_rtt"):
         raise NotApplicable("PROBE_CRUISE lasts few of these rounds, and PROBE_RTT comes before each")
-    if not checks.expect("PROBE_CRUISE of two rounds or more", bool(found), "none"):
-        raise CaseEnded
-    cruise = found[0]
+    checks.expect_or_end("PROBE_CRUISE of two rounds or more", bool(found), "none")
+    cruise, point = found[0], setup.point
     rows = cruise.rows
-    point = setup.point
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
     extra = trace["extra_acked"][rows]
-    checks.expect(
-        "extra_acked is that of a batch",
-        0.4 * in_batch <= float(np.min(extra)),
-        f"down to {np.min(extra):.0f}, a batch has {in_batch:.0f}",
-        needs=("extra_acked",),
-    )
+    least = float(np.min(extra))
+    said = f"down to {least:.0f}, a batch has {in_batch:.0f}"
+    checks.expect("extra_acked is that of a batch", 0.4 * in_batch <= least, said, needs=("extra_acked",))
     bounds = np.fmin(trace["inflight_shortterm"][rows], trace["inflight_longterm"][rows])
     model = trace["cwnd_gain"][rows] * trace["max_bw_mbit"][rows] * trace["min_rtt_ms"][rows] * 1e3 / 8 / PAYLOAD
     expected = np.fmin(model + 0.9 * extra, 0.84 * bounds)
@@ -203,62 +154,50 @@ def _run_less_than_a_packet(lab: CaseLab) -> CaseRun:
 
 
 def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> None:
-    found = find_phase(trace, checks, PROBE_BW, ends=False)
-    rows = slice(found.rows.start, len(trace))
+    found = checks.find_phase(PROBE_BW, ends=False)
+    rows, point = slice(found.rows.start, len(trace)), setup.point
     least = float(np.min(trace["cwnd"][rows]))
     checks.expect("cwnd is 4 packets or more", least >= MIN_PIPE_CWND, f"{least:.0f}", needs=("cwnd",))
     steady = trace["pacing_gain"][rows] == 1
-    point = setup.point
     paced = trace["pacing_rate_mbit"][rows][steady]
     if checks.expect("it cruises", len(paced) > 0, "it does not", needs=("pacing_gain",)):
-        checks.expect(
-            "paced at the link's rate",
-            -0.05 <= float(np.median(paced)) / (0.99 * point.goodput) - 1 <= 0.05 + compute_late_acks(setup),
-            f"{np.median(paced):.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s",
-            needs=("pacing_rate_mbit",),
-        )
+        median = float(np.median(paced))
+        held = -0.05 <= median / (0.99 * point.goodput) - 1 <= 0.05 + setup.point.late_acks
+        said = f"{median:.4g}, 0.99 of the link's {point.goodput:.4g} Mbit/s"
+        checks.expect("paced at the link's rate", held, said, needs=("pacing_rate_mbit",))
     what, end = "the link is full: delayed ACKs do not stall it", float(trace.time[-1])
     checks.expect_goodput(what, found.start, end, 0.95, point.goodput)
-
-
-def compute_room_for_bursts(lab: CaseLab) -> float:
-    """Return the packets of two bursts, which on short paths are 64 KB at any rate (Linux tcp_tso_autosize)."""
-    return 2 * 65_536 / PAYLOAD if lab.point.rtt < 0.005 else 0.0
 
 
 # 15
 
 
 def _run_ten_times_more(lab: CaseLab) -> CaseRun:
-    point = lab.point
-    slow = point.set_rate(point.rate / 10)
-    if slow.rate < LEAST_RATE:
-        raise NotApplicable("a tenth of the rate is below 64 kbit/s")
+    point, slow = lab.point, lab.find_tenth()
     if point.bdp < 10:
         raise NotApplicable(f"a window of 4 segments carries what the path holds, {point.bdp:.2g} segments")
-    small = PathChange(
-        buffer=max(slow.bdp, 10, compute_room_for_bursts(lab))
-    )  # STARTUP ends with loss, which sets inflight_longterm
+    # STARTUP ends with loss, which sets inflight_longterm
+    small = PathChange(buffer=max(slow.bdp, 10, lab.compute_room_for_bursts()))
     before = lab.run_until(
         lambda trace: trace.find_phase("probe_cruise") is not None, 2 * slow.startup, 8 * slow.startup, small, slow
     )
     cruise = before.find_phase(PROBE_BW)
     if cruise is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
-    change = small.merge(PathChange(rates=[(to_link_time(lab, cruise.start) + slow.round, point.rate)]))
+    change = small.merge(PathChange(rates=[(lab.to_link_time(cruise.start) + slow.round, point.rate)]))
     since = cruise.start + slow.round
 
     def is_done(trace: Trace) -> bool:
         return bool(trace["max_bw_mbit"][-1] >= 0.9 * point.goodput)
 
-    first = since + estimate_cycle(lab) + 10 * slow.round
-    trace = lab.run_until(is_done, first, since + 4 * estimate_cycle(lab) + 10 * slow.round, change, slow)
+    first = since + lab.estimate_cycle() + 10 * slow.round
+    trace = lab.run_until(is_done, first, since + 4 * lab.estimate_cycle() + 10 * slow.round, change, slow)
     return CaseRun(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
 
 
 def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     since, point = setup.times["rate rises"], setup.point
-    up = find_phase(trace, checks, "probe_up", since, ends=False)
+    up = checks.find_phase("probe_up", since, ends=False)
     probes = trace.find_phases("probe_up", since)
     reached = trace.find_time(lambda found: found["max_bw_mbit"] >= 0.9 * point.goodput, since)
     last = trace.find_row(reached) + 1 if reached is not None else len(trace)
@@ -267,51 +206,37 @@ def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
     ]
     longest = max(steps, key=len, default=[])
     bounds = ("inflight_longterm", "probe_up_step")
-    if any(trace.is_without(column) for column in bounds):
-        checks.expect("the step of inflight_longterm doubles", False, "", needs=bounds)
-    elif trace.has("inflight_longterm") and trace.has("probe_up_step"):
-        # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
-        grows = all(after >= before for before, after in pairwise(longest))
-        doubles = grows and longest[-1] >= longest[0] * 2 ** ((len(longest) - 1) / 2) if longest else False
-        is_set = np.isfinite(trace["inflight_longterm"][up.rows.start])
-        if is_set and len(longest) > 1:
-            checks.expect(
-                "the step of inflight_longterm doubles", doubles, f"steps {', '.join(f'{one:g}' for one in longest)}"
-            )
-    if not checks.expect(
-        "90 % of the new rate is found",
-        reached is not None,
-        f"{np.fmax.reduce(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    ):
-        return
-    assert reached is not None
+    # a round at whose start the window is not the limit keeps the step: it doubles in most rounds
+    grows = all(after >= before for before, after in pairwise(longest))
+    doubles = grows and longest[-1] >= longest[0] * 2 ** ((len(longest) - 1) / 2) if longest else False
+    is_set = all(map(trace.has, bounds)) and np.isfinite(trace["inflight_longterm"][up.rows.start])
+    if any(map(trace.is_without, bounds)) or (is_set and len(longest) > 1):
+        found = f"steps {', '.join(f'{one:g}' for one in longest)}"
+        checks.expect("the step of inflight_longterm doubles", doubles, found, needs=bounds)
+    found = f"{np.fmax.reduce(trace['max_bw_mbit']):.4g} of {point.goodput:.4g} Mbit/s"
+    reached = checks.require_value("90 % of the new rate is found", reached, found, needs=("max_bw_mbit",))
     spent = sum(
-        count_rounds(trace, one.rows.start, min(one.rows.stop, trace.find_row(reached) + 1) - 1) + 1
+        trace.count_rounds(one.rows.start, min(one.rows.stop, trace.find_row(reached) + 1) - 1) + 1
         for one in probes
         if one.start <= reached
     )
     # at 25 % more in each round a factor of ten takes 11 rounds, of which each probe spends three without growth
     most = 4 * math.log2(max(point.bdp, 2)) + 8
-    checks.expect(
-        "in O(log BDP) rounds of PROBE_UP",
-        spent <= most,
-        f"{spent:.0f} rounds, at most 4 log2(BDP) + 8 = {most:.0f}",
-        needs=("round",),
-    )
+    found = f"{spent:.0f} rounds, at most 4 log2(BDP) + 8 = {most:.0f}"
+    checks.expect("in O(log BDP) rounds of PROBE_UP", spent <= most, found, needs=("round",))
 
 
 def _find_steps(trace: Trace, rows: slice) -> list[float]:
     """Return the step at the end of each round of a probe in which the bound is raised."""
     steps: list[float] = []
     for number in dict.fromkeys(trace["round"][rows].tolist()):
-        inside = slice(rows.start + int(np.argmax(trace["round"][rows] == number)), rows.stop)
-        step, raised = (
-            trace["probe_up_step"][inside],
-            trace["inflight_longterm"][inside][trace["round"][inside] == number],
-        )
-        if len(raised) and np.isfinite(step[len(raised) - 1]) and step[len(raised) - 1] > 0 and raised[-1] > raised[0]:
-            steps.append(float(step[len(raised) - 1]))
+        inside = rows.start + np.flatnonzero(trace["round"][rows] == number)
+        if not len(inside):
+            continue  # a round that is not known
+        last = inside[0] + len(inside) - 1
+        step, bound = float(trace["probe_up_step"][last]), trace["inflight_longterm"][inside]
+        if np.isfinite(step) and step > 0 and bound[-1] > bound[0]:
+            steps.append(step)
     return steps
 
 
@@ -319,26 +244,23 @@ def _find_steps(trace: Trace, rows: slice) -> list[float]:
 
 
 def _run_a_tenth(lab: CaseLab) -> CaseRun:
-    point = lab.point
-    slow = point.set_rate(point.rate / 10)
-    if slow.rate < LEAST_RATE:
-        raise NotApplicable("a tenth of the rate is below 64 kbit/s")
+    point, slow = lab.point, lab.find_tenth()
     if slow.bdp < 8:
         raise NotApplicable(
             f"at a tenth of the rate the path holds {slow.bdp:.2g} segments, little more than the minimum window"
         )
     # what is in flight overflows the buffer when the rate falls, and its queue is a round trip
-    buffer = max(slow.bdp, 20, compute_room_for_bursts(lab))
+    buffer = max(slow.bdp, 20, lab.compute_room_for_bursts())
 
     def is_done(trace: Trace) -> bool:
         return len(_find_whole_cycles(trace, since)) >= 2
 
-    before = run_bulk(lab, PathChange(buffer=buffer), more=True)
+    before = lab.run_bulk(PathChange(buffer=buffer), more=True)
     start = next((one for one in before.find_phases(("probe_cruise", "probe_down")) if one.seconds > 0), None)
     if start is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
     since = start.start
-    change = PathChange(rates=[(to_link_time(lab, since), slow.rate)], buffer=buffer)
+    change = PathChange(rates=[(lab.to_link_time(since), slow.rate)], buffer=buffer)
     length = since + 3 * (3.0 + 30 * (point.rtt + buffer * slow.packet_time))
     trace = lab.run_until(is_done, length, 4 * length, change)
     return CaseRun(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": buffer}))
@@ -346,12 +268,8 @@ def _run_a_tenth(lab: CaseLab) -> CaseRun:
 
 def _find_whole_cycles(trace: Trace, since: float) -> list[int]:
     """Return the rows at which a cycle of PROBE_BW, from one PROBE_UP to the next, ends without PROBE_RTT in it."""
-    probes = [one for one in trace.find_phases("probe_up", cut=True) if one.start >= since]
-    whole = []
-    for one, after in pairwise(probes):
-        if not (trace.state[one.rows.start : after.rows.start] == "probe_rtt").any():
-            whole.append(after.rows.start)
-    return whole
+    starts = [one.rows.start for one in trace.find_phases("probe_up", since, cut=True)]
+    return [end for first, end in pairwise(starts) if not (trace.state[first:end] == "probe_rtt").any()]
 
 
 def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -367,14 +285,10 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
             assert lost is not None
             fallen = trace.find_time(lambda found: found["bw_shortterm_mbit"] <= 0.5 * old, since)
             begin, end = trace.find_row(lost), trace.find_row(fallen if fallen is not None else float(trace.time[-1]))
-            passed = count_rounds(trace, begin, end)
+            passed = trace.count_rounds(begin, end)
             # Beta = 0.7 a round: the second round of loss is below a half
-            checks.expect(
-                "bw_shortterm falls fast",
-                fallen is not None and passed <= 6,
-                f"to a half {passed:.0f} rounds after the first loss",
-                needs=("max_bw_mbit", "round"),
-            )
+            held, said = fallen is not None and passed <= 6, f"to a half {passed:.0f} rounds after the first loss"
+            checks.expect("bw_shortterm falls fast", held, said, needs=("max_bw_mbit", "round"))
     cycles = _find_whole_cycles(trace, since)
     if len(cycles) < 2:
         last = float(trace["max_bw_mbit"][-1])
@@ -382,16 +296,11 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
             f"PROBE_RTT falls into all but {len(cycles)} of the cycles of PROBE_BW in {trace.time[-1] - since:.3g} s; "
             f"in the end max_bw is {last:.4g}, the link {slow.goodput:.4g} Mbit/s"
         )
-    at = cycles[1]
-    bandwidth = float(trace["max_bw_mbit"][at])
-    checks.expect(
-        "max_bw is the new rate after two cycles",
-        bandwidth <= 1.1 * slow.goodput,
-        f"{bandwidth:.4g}, link {slow.goodput:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
-    lowest = float(np.min(trace["max_bw_mbit"][at:]))
-    checks.expect("and not less", lowest >= 0.8 * slow.goodput, f"down to {lowest:.4g} Mbit/s", needs=("max_bw_mbit",))
+    found, needs = trace["max_bw_mbit"][cycles[1] :], ("max_bw_mbit",)
+    held, said = bool(found[0] <= 1.1 * slow.goodput), f"{found[0]:.4g}, link {slow.goodput:.4g} Mbit/s"
+    checks.expect("max_bw is the new rate after two cycles", held, said, needs=needs)
+    lowest = float(np.min(found))
+    checks.expect("and not less", lowest >= 0.8 * slow.goodput, f"down to {lowest:.4g} Mbit/s", needs=needs)
 
 
 # 17
@@ -405,9 +314,9 @@ def _run_policed(lab: CaseLab) -> CaseRun:
             f"at the token rate the path holds {token.bdp:.2g} segments, little more than the minimum window"
         )
     # less than the BDP, so that a window that fills the path uses the burst up
-    bucket = round(max(0.5 * token.bdp, 10, compute_room_for_bursts(lab)) * FRAME)
+    bucket = round(max(0.5 * token.bdp, 10, lab.compute_room_for_bursts()) * FRAME)
     change = PathChange(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
-    length = 2 * point.startup + max(3 * estimate_cycle(lab), 120 * point.round)
+    length = 2 * point.startup + max(3 * lab.estimate_cycle(), 120 * point.round)
     return CaseRun(
         lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)})
     )
@@ -415,33 +324,23 @@ def _run_policed(lab: CaseLab) -> CaseRun:
 
 def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
     token = setup.point.set_rate(setup.values["token rate"])
-    start = find_phase(trace, checks, PROBE_BW, ends=False)
+    start = checks.find_phase(PROBE_BW, ends=False)
     rows = slice(start.rows.start, len(trace))
-    lost = trace["lost"][rows]
-    checks.expect(
-        "the policer drops in PROBE_BW", lost[-1] > lost[0], f"{lost[-1] - lost[0]:.0f} lost", needs=("lost",)
-    )
+    lost = trace["lost"][-1] - trace["lost"][start.rows.start]
+    checks.expect("the policer drops in PROBE_BW", lost > 0, f"{lost:.0f} lost", needs=("lost",))
     bounds = ("bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm")
-    if any(trace.is_without(column) for column in bounds):
-        checks.expect("bw_shortterm and inflight_shortterm react", False, "", needs=bounds)
-    elif trace.has("bw_shortterm_mbit") or trace.has("inflight_shortterm"):
+    if any(map(trace.is_without, bounds)) or any(map(trace.has, bounds)):
         short = np.isfinite(trace["bw_shortterm_mbit"][rows]) | np.isfinite(trace["inflight_shortterm"][rows])
-        checks.expect("bw_shortterm and inflight_shortterm react", bool(short.any()), "never set")
-    elif trace.has("inflight_longterm"):
-        checks.expect("bw_shortterm and inflight_shortterm react", False, "never set")
+        checks.expect("bw_shortterm and inflight_shortterm react", bool(short.any()), "never set", needs=bounds)
     end = float(trace.time[-1])
     half = trace.find_row((start.start + end) / 2)
     checks.expect_goodput("it gets the token rate", float(trace.time[half]), end, 0.7, token.goodput)
     starts = half + np.flatnonzero(np.diff(trace["round"][half:]) > 0)
-    shares = [compute_loss_share(trace, int(first), int(last)) for first, last in pairwise(starts)]
+    shares = [trace.compute_loss_share(int(first), int(last)) for first, last in pairwise(starts)]
     share = float(np.median(shares)) if shares else math.nan
-    mean = compute_loss_share(trace, half, len(trace) - 1)
-    checks.expect(
-        "no continuous loss: at most LossThresh, 2 %, in most rounds",
-        share <= LOSS_THRESH,
-        f"median {share:.1%}, in all {mean:.1%}",
-        needs=("lost", "delivered", "round"),
-    )
+    what = "no continuous loss: at most LossThresh, 2 %, in most rounds"
+    found = f"median {share:.1%}, in all {trace.compute_loss_share(half, len(trace) - 1):.1%}"
+    checks.expect(what, share <= LOSS_THRESH, found, needs=("lost", "delivered", "round"))
 
 
 # 18 and 19
@@ -453,7 +352,7 @@ def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
         raise NotApplicable(
             "fewer than 8 segments are in flight: no three overtake a late one, and nothing is probed for"
         )
-    trace, up = probe(lab)
+    trace, up = lab.probe()
     since = up.start + 1.0 * point.round
     srtt = float(trace["srtt_ms"][trace.find_row(since)]) / 1e3
     if timeout:
@@ -462,9 +361,9 @@ def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
         until = since + delay
     else:
         # one burst at the least is in time
-        burst = max(2.5, 0.6 * compute_room_for_bursts(lab)) * point.packet_time
+        burst = max(2.5, 0.6 * lab.compute_room_for_bursts()) * point.packet_time
         delay, until = 0.7 * srtt, since + max(0.1 * point.round, burst)
-    trace = lab.run(until + delay + 8 * srtt + 0.5, make_packets_late(lab, delay, since, until))
+    trace = lab.run(until + delay + 8 * srtt + 0.5, lab.make_packets_late(delay, since, until))
     return CaseRun(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
 
 
@@ -472,15 +371,11 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
     since = setup.times["late segments"]
     before = trace.find_row(since)
     name, ca = ("timeout recovery", "loss") if timeout else ("fast recovery", "recovery")
-    began = trace.find_time(lambda found: found.words["ca_state"] == ca, since)
-    if not checks.expect(f"{name} begins", began is not None, f"no {name}", needs=("ca_state",)):
-        return
-    assert began is not None
+    found = trace.find_time(lambda found: found.words["ca_state"] == ca, since)
+    began = checks.require_value(f"{name} begins", found, f"no {name}", needs=("ca_state",))
     row = trace.find_row(began)
-    undone = trace.find_time(lambda found: found["undone"] > found["undone"][before], began)
-    if not checks.expect("it turns out to be spurious", undone is not None, "nothing was undone", needs=("undone",)):
-        return
-    assert undone is not None
+    found = trace.find_time(lambda found: found["undone"] > found["undone"][before], began)
+    undone = checks.require_value("it turns out to be spurious", found, "nothing was undone", needs=("undone",))
     at = trace.find_row(undone)
     if "probe_rtt" in set(trace.state[row : at + 1].tolist()):
         raise NotApplicable("PROBE_RTT is due before it turns out to be spurious")
@@ -493,45 +388,31 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
         old, new = float(trace[column][before]), float(trace[column][at])
         # unset is unbounded
         held = math.isnan(new) or (not math.isnan(old) and new >= old)
-        checks.expect(
-            f"{column.removesuffix('_mbit')} is restored",
-            held,
-            f"{format_bound(old)} → {format_bound(new)}",
-            needs=(column,),
-        )
+        said = f"{format_bound(old)} → {format_bound(new)}"
+        checks.expect(f"{column.removesuffix('_mbit')} is restored", held, said, needs=(column,))
     old, new = float(trace["cwnd"][max(row - 1, 0)]), float(np.max(trace["cwnd"][at : at + 3]))
     # the window of the state that it is in now may be smaller than that of PROBE_UP
-    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at]) * compute_target(trace, at))
-    checks.expect(
-        "cwnd is restored",
-        new >= least,
-        f"{old:.0f} → {new:.0f}",
-        needs=("cwnd",),
-        unless=("cwnd_gain", "bw_mbit", "min_rtt_ms"),
-    )
+    least = min(0.9 * old, 0.95 * float(trace["cwnd_gain"][at]) * trace.compute_target(at))
+    said, unless = f"{old:.0f} → {new:.0f}", ("cwnd_gain", "bw_mbit", "min_rtt_ms")
+    checks.expect("cwnd is restored", new >= least, said, needs=("cwnd",), unless=unless)
 
 
-_V1_BOUNDS = {"bbr1": "BBRv1 has none of these bounds to save and restore"}
 PATH = {
-    "probe-rtt": CaseProgram(_probe_rtt, _judge_probe_rtt, shown=probe_rtt_after("path gets longer")),
+    "probe-rtt": CaseProgram(_probe_rtt, _judge_probe_rtt, shown=partial(check_probe_rtt, time="path gets longer")),
     "idle": CaseProgram(_run_idle, _judge_idle),
     "cruise-aggregation": CaseProgram(
-        _run_cruise_over_batches, _judge_cruise_over_batches, shown=require_state("probe_cruise")
+        _run_cruise_over_batches, _judge_cruise_over_batches, shown=partial(check_state, state="probe_cruise")
     ),
     "sub-packet": CaseProgram(_run_less_than_a_packet, _judge_less_than_a_packet, shown=check_small_path),
     "rate-up": CaseProgram(_run_ten_times_more, _judge_ten_times_more),
     "rate-down": CaseProgram(_run_a_tenth, _judge_a_tenth),
     "policer": CaseProgram(_run_policed, _judge_policed),
-    "spurious-recovery": CaseProgram(
-        partial(_run_spurious, timeout=False),
-        partial(_judge_spurious, timeout=False),
-        shown=check_recovery,
-        without=_V1_BOUNDS,
-    ),
-    "spurious-timeout": CaseProgram(
-        partial(_run_spurious, timeout=True),
-        partial(_judge_spurious, timeout=True),
-        shown=check_timeout,
-        without=_V1_BOUNDS,
-    ),
+} | {
+    key: CaseProgram(
+        partial(_run_spurious, timeout=timeout),
+        partial(_judge_spurious, timeout=timeout),
+        shown=partial(check_timeout, timeout=timeout),
+        without={"bbr1": "BBRv1 has none of these bounds to save and restore"},
+    )
+    for key, timeout in (("spurious-recovery", False), ("spurious-timeout", True))
 }

@@ -6,64 +6,24 @@ from functools import partial
 
 import numpy as np
 
-from dumbbell.evaluate.bbr.case import (
-    CaseProgram,
-    Checks,
-    compute_burst,
-    compute_target,
-    count_rounds,
-    find_next_phase,
-    find_phase,
-    format_bound,
-)
-from dumbbell.evaluate.bbr.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
-from dumbbell.evaluate.bbr.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, require_state_at
-from dumbbell.evaluate.bbr.startup import (
+from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, MIN_PIPE_CWND, CaseProgram, Checks, format_bound
+from dumbbell.evaluate.bbr.lab import (
     APP_SHARE,
-    FULL_BW,
-    FULL_BW_ROUNDS,
-    INFLIGHT_COLUMNS,
-    check_loss,
-    describe_slower_link,
-    find_start_of_probing,
-    limit_application,
-    lose_packets,
-    to_link_time,
+    PROBE_ROUNDS,
+    PROBE_WAIT,
+    CaseLab,
+    CaseRun,
+    NotApplicable,
+    PathChange,
+    Setup,
 )
+from dumbbell.evaluate.bbr.shown import LONG, check_bulk, check_limited, check_loss_in_probe_up, check_state_at
+from dumbbell.evaluate.bbr.startup import FULL_BW, FULL_BW_ROUNDS, describe_slower_link
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 
 DOWN_GAIN = 0.9
 TARGET_COLUMNS = ("cwnd", "bw_mbit", "min_rtt_ms")  # of target()
 BETA, HEADROOM = 0.7, 0.15
-PROBE_WAIT, PROBE_ROUNDS = (
-    (2.0, 3.0),
-    63,
-)  # until the next probe: seconds, or rounds to coexist with Reno (section Time Scale for Probing)
-MIN_PIPE_CWND = 4
-
-
-def estimate_cycle(lab: CaseLab) -> float:
-    """Return about how long one cycle of PROBE_BW takes at the most."""
-    return PROBE_WAIT[1] + 40 * lab.point.round
-
-
-def probe(lab: CaseLab, change: PathChange = BULK, after: float = 0.0, number: int = 1) -> tuple[Trace, Phase]:
-    """Return a run and its `number`th PROBE_UP that begins after a time and is over, with the phase after it."""
-
-    def is_done(trace: Trace) -> bool:
-        found = trace.find_phases("probe_up", after)
-        return len(found) >= number and len(trace.phases) > trace.phases.index(found[number - 1]) + 2
-
-    point = lab.point
-    short = point.startup + (min(PROBE_ROUNDS, point.bdp + 4) + 25) * point.round
-    most = point.startup + after + number * estimate_cycle(lab)
-    trace = lab.run_until(is_done, min(after + number * short, most), 2 * most, change)
-    found = trace.find_phases("probe_up", after)
-    if len(found) < number:
-        cut = len(trace.find_phases("probe_up", after, cut=True)) - len(found)
-        why = f"; PROBE_RTT, which is due repeatedly, ends {cut} of them" if cut else ""
-        raise NotApplicable(f"fewer than {number} complete PROBE_UP in {trace.time[-1]:.3g} s{why}")
-    return trace, found[number - 1]
 
 
 def _choose_loss(in_flight: float) -> float:
@@ -75,58 +35,44 @@ def _choose_loss(in_flight: float) -> float:
 
 
 def _run_one_probe(lab: CaseLab) -> CaseRun:
-    return CaseRun(probe(lab)[0], Setup(lab.point))
+    return CaseRun(lab.probe()[0], Setup(lab.point))
 
 
 def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
-    up = find_phase(trace, checks, "probe_up")
+    up = checks.find_phase("probe_up")
     first, row = up.rows.start, up.rows.stop
-    _check_no_loss(trace, checks, first, row)
-    used = float(np.max(trace["in_flight"][up.rows]))
-    bdp = float(trace["inflight_bdp"][first])
-    checks.expect(
-        "it sends the BDP and more", used >= bdp, f"{used:.0f} in flight, BDP {bdp:.0f}", needs=INFLIGHT_COLUMNS
-    )
+    checks.expect_no_loss(first, row)
+    used, bdp = float(np.max(trace["in_flight"][up.rows])), float(trace["inflight_bdp"][first])
+    found = f"{used:.0f} in flight, BDP {bdp:.0f}"
+    checks.expect("it sends the BDP and more", used >= bdp, found, needs=INFLIGHT_COLUMNS)
     growth = float(trace["max_bw_mbit"][row] / trace["max_bw_mbit"][first])
     checks.expect("the delivery rate does not grow", growth < FULL_BW, f"by {growth:.3g}", needs=("max_bw_mbit",))
-    passed = count_rounds(trace, first, row)
-    checks.expect(
-        f"it ends after {FULL_BW_ROUNDS} rounds without growth",
-        passed >= FULL_BW_ROUNDS,
-        f"after {passed:.0f}",
-        needs=("round",),
-    )
+    what, passed = f"it ends after {FULL_BW_ROUNDS} rounds without growth", trace.count_rounds(first, row)
+    checks.expect(what, passed >= FULL_BW_ROUNDS, f"after {passed:.0f}", needs=("round",))
     checks.expect_flag("full_bw_now", row)
-    find_next_phase(trace, checks, up, ("probe_down",))
+    checks.find_next_phase(up, ("probe_down",))
 
 
 def _run_one_down(lab: CaseLab) -> CaseRun:
-    _, up = probe(lab)
-    first, most = up.end + 2 * lab.point.round, up.end + 3 * estimate_cycle(lab)
+    _, up = lab.probe()
+    first, most = up.end + 2 * lab.point.round, up.end + 3 * lab.estimate_cycle()
     return CaseRun(lab.run_until(lambda trace: trace.is_past("probe_down", up.start), first, most), Setup(lab.point))
 
 
 # 6 and 7
 
 
-def _require_inflight(lab: CaseLab) -> None:
-    if APP_SHARE * lab.point.bdp < 3:
-        raise NotApplicable(
-            "nothing is in flight between two segments of the application: each one restarts from idleness"
-        )
-
-
 def _run_limited_probe(lab: CaseLab) -> tuple[PathChange, Trace, Phase]:
     """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
-    since = find_start_of_probing(lab).start
-    _require_inflight(lab)
-    change = limit_application(lab, since=since)
+    since = lab.find_start_of_probing().start
+    lab.require_inflight()
+    change = lab.limit_application(since=since)
 
     def find_limited_phase(trace: Trace) -> Phase | None:
         probes = trace.find_phases("probe_up", since, cut=True)
         return next((one for one in probes if trace["app_limited"][one.rows.start] == 1), None)
 
-    length = since + 2 * estimate_cycle(lab) + LONG * lab.point.round
+    length = since + 2 * lab.estimate_cycle() + LONG * lab.point.round
     trace = lab.run_until(lambda trace: find_limited_phase(trace) is not None, length, 2 * length, change)
     found = find_limited_phase(trace)
     if found is None:
@@ -138,7 +84,7 @@ def _run_lossy_probe(lab: CaseLab) -> CaseRun:
     change, _, up = _run_limited_probe(lab)
     since = up.start + 1.5 * lab.point.round
     share = _choose_loss(APP_SHARE * lab.point.bdp)
-    trace = lab.run(since + 12 * lab.point.round + 0.5, change.merge(lose_packets(lab, share, since)))
+    trace = lab.run(since + 12 * lab.point.round + 0.5, change.merge(lab.lose_packets(share, since)))
     return CaseRun(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
 
 
@@ -148,43 +94,40 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     row = trace.find_row(since)
     if trace.state[row] == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss begins")
-    if not checks.expect("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row])):
-        return
+    checks.expect_or_end("PROBE_UP until the loss begins", trace.state[row] == "probe_up", str(trace.state[row]))
     up = next(one for one in trace.phases if one.rows.start <= row < one.rows.stop)
     ending = trace.find_next_phase(up)
     if ending is not None and ending.state == "probe_rtt":
         raise NotApplicable("PROBE_RTT is due before the loss is seen")
-    if not checks.expect("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss"):
-        return
-    after = find_next_phase(trace, checks, up, ("probe_down",))
-    end = after.rows.start
-    check_loss(trace, checks, end, row)
-    first = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
-    seen = first if first is not None else since
-    passed = count_rounds(trace, trace.find_row(seen), end)
+    checks.expect_or_end("PROBE_UP ends", trace.is_over(up), f"not in {trace.time[-1] - since:.4g} s of loss")
+    end = checks.find_next_phase(up, ("probe_down",)).rows.start
+    checks.expect_loss(end, row)
+    passed = _count_rounds_of_loss(trace, row, since, end)
     checks.expect("within three rounds of the first loss", passed <= 3, f"after {passed:.0f}", needs=("lost", "round"))
     before, now = float(trace["inflight_longterm"][row]), float(trace["inflight_longterm"][end])
-    least = BETA * compute_target(trace, row) - 1
+    least = BETA * trace.compute_target(row) - 1
     kept = np.isnan(now) if np.isnan(before) else abs(now - before) < 0.5
-    checks.expect(
-        "inflight_longterm is kept, or at least Beta times the target",
-        kept or now >= least,
-        f"{format_bound(before)} → {format_bound(now)}" + ("" if kept else f", at least {least:.0f}"),
-        needs=("inflight_longterm",),
-        unless=TARGET_COLUMNS,
-    )
+    found = f"{format_bound(before)} → {format_bound(now)}" + ("" if kept else f", at least {least:.0f}")
+    what, needs = "inflight_longterm is kept, or at least Beta times the target", ("inflight_longterm",)
+    checks.expect(what, kept or now >= least, found, needs=needs, unless=TARGET_COLUMNS)
+
+
+def _count_rounds_of_loss(trace: Trace, row: int, since: float, end: int) -> float:
+    """Return the rounds from the first loss after a row, at a time or later, to a row."""
+    first = trace.find_time(lambda found: found["lost"] > found["lost"][row], since)
+    return trace.count_rounds(trace.find_row(first if first is not None else since), end)
 
 
 def _run_limited_startup(lab: CaseLab) -> CaseRun:
-    _require_inflight(lab)
+    lab.require_inflight()
     length = (LONG + 14) * lab.point.round
-    return CaseRun(lab.run(length, limit_application(lab)), Setup(lab.point))
+    return CaseRun(lab.run(length, lab.limit_application()), Setup(lab.point))
 
 
 def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
-    _check_no_loss(trace, checks, 0)
+    checks.expect_no_loss(0)
     checks.expect_limited("", slice(0, len(trace)), "the time")
-    passed = count_rounds(trace, 0, len(trace) - 1)
+    passed = trace.count_rounds(0, len(trace) - 1)
     others = [one for one in trace.phases if one.state not in ("startup", "probe_rtt")]
     left = f"→ {others[0].state} at {others[0].start:.4g} s" if others else f"{passed:.0f} rounds"
     # whatever the rounds, it has left
@@ -202,11 +145,11 @@ def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
     up = trace.find_phase("probe_up", setup.times["PROBE_UP"] - 1e-9, cut=True)
     if up is None:
         raise NotApplicable("the flow is not in PROBE_UP")
-    _check_no_loss(trace, checks, up.rows.start)
+    checks.expect_no_loss(up.rows.start)
     checks.expect_limited("", up.rows, "the time")
     last = up.rows.stop - 1
     after = trace.find_next_phase(up)
-    passed = count_rounds(trace, up.rows.start, last)
+    passed = trace.count_rounds(up.rows.start, last)
     if after is not None and after.state == "probe_rtt":
         checks.expect("PROBE_UP until PROBE_RTT is due", True, f"{up.seconds:.3g} s")
         return
@@ -214,11 +157,6 @@ def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
         checks.expect(f"PROBE_UP for {LONG} rounds", False, f"{up.seconds:.3g} s, then {after.state}")
         return
     checks.expect(f"PROBE_UP for {LONG} rounds", passed >= LONG, f"{passed:.0f} rounds", needs=("round",))
-
-
-def _check_no_loss(trace: Trace, checks: Checks, first: int, last: int = -1) -> None:
-    lost = trace["lost"][last] - trace["lost"][first]
-    checks.expect("no loss", not lost > 0, f"{lost:.0f} lost", needs=("lost",))
 
 
 # 8
@@ -236,20 +174,20 @@ def _measure_excess(trace: Trace, rows: slice) -> float:
 
 
 def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
-    up = find_phase(trace, checks, "probe_up")
-    down = find_phase(trace, checks, "probe_down", up.start)
+    up = checks.find_phase("probe_up")
+    down = checks.find_phase("probe_down", up.start)
     first, row = down.rows.start, down.rows.stop
     checks.expect_constant("ProbeDownPacingGain is 0.90", "pacing_gain", first, DOWN_GAIN, 0.002)
     after = trace.find_next_phase(down)
     if (
         after is not None
         and after.state == "probe_refill"
-        and count_rounds(trace, first, row) >= min(PROBE_ROUNDS, compute_target(trace, first)) - 2
+        and trace.count_rounds(first, row) >= min(PROBE_ROUNDS, trace.compute_target(first)) - 2
     ):
         raise NotApplicable("it is time for the next probe, in rounds, before inflight is down")
     # the next probe may be due by the count of rounds
-    find_next_phase(trace, checks, down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
-    headroom, room = _compute_headroom(float(trace["inflight_longterm"][row])), compute_burst(trace, row, setup)
+    checks.find_next_phase(down, ("probe_cruise",), unless=("round", *TARGET_COLUMNS))
+    headroom, room = _compute_headroom(float(trace["inflight_longterm"][row])), setup.point.compute_burst(trace, row)
     bdp = float(trace["inflight_bdp"][row])
     checks.expect_inflight("inflight <= BBRInflight(1.0)", row, bdp, room, INFLIGHT_COLUMNS)
     bounds = ("in_flight", "inflight_longterm")
@@ -266,14 +204,14 @@ def _run_late_down(lab: CaseLab) -> CaseRun:
     trace: Trace | None = None
     setup, after = Setup(lab.point), None
     for number in (1, 2, 3, 4):
-        before, up = probe(lab, number=number)
+        before, up = lab.probe(number=number)
         down = before.find_phase("probe_down", up.start)
         if down is None:
             continue
         since = down.start - 1e-9
-        length = down.start + estimate_cycle(lab)
+        length = down.start + lab.estimate_cycle()
         for decrease in (0.1, 0.2):
-            change = PathChange(rates=[(to_link_time(lab, down.start), (1 - decrease) * lab.point.rate)])
+            change = PathChange(rates=[(lab.to_link_time(down.start), (1 - decrease) * lab.point.rate)])
             trace = lab.run_until(partial(Trace.is_past, state="probe_down", after=since), length, 3 * length, change)
             setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": decrease})
             found = trace.find_phase("probe_down", since, cut=True)
@@ -288,33 +226,27 @@ def _run_late_down(lab: CaseLab) -> CaseRun:
 
 
 def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
-    down = find_phase(trace, checks, "probe_down", setup.times["rate falls"] - 1e-9)
-    checks.require(
-        "whether inflight falls below the bounds before it is time to probe", *INFLIGHT_COLUMNS, "inflight_longterm"
-    )
+    down = checks.find_phase("probe_down", setup.times["rate falls"] - 1e-9)
+    what = "whether inflight falls below the bounds before it is time to probe"
+    checks.require(what, *INFLIGHT_COLUMNS, "inflight_longterm")
     first, row = down.rows.start, down.rows.stop
     after = trace.find_next_phase(down)
     low = _measure_excess(trace, down.rows)
-    passed = count_rounds(trace, first, row)
-    if after is not None and after.state == "probe_cruise" and low <= compute_burst(trace, row, setup):
+    passed = trace.count_rounds(first, row)
+    if after is not None and after.state == "probe_cruise" and low <= setup.point.compute_burst(trace, row):
         raise NotApplicable(
             f"inflight does not stay above BBRInflight(1.0) until it is time to probe{describe_slower_link(setup)}: "
             f"PROBE_DOWN paces at 0.9 times 0.99, and the queue of "
             f"PROBE_UP is gone after {passed:.0f} rounds, {down.seconds:.3g} s"
         )
-    find_next_phase(trace, checks, down, ("probe_refill",))
+    checks.find_next_phase(down, ("probe_refill",))
     due = min(PROBE_ROUNDS, float(trace["inflight_bdp"][first]), float(trace["cwnd"][first])) - 2
     waited = down.seconds >= PROBE_WAIT[0] or passed >= due
     counted = "" if trace.is_without("round") else f", {passed:.0f} rounds"
     found = f"after {down.seconds:.3g} s{counted}"
     checks.expect("not before bw_probe_wait, 2 to 3 s, or the rounds for Reno", waited, found, unless=("round", "cwnd"))
-    most = PROBE_WAIT[1] + 2 * setup.point.round
-    checks.expect(
-        "and then at once",
-        down.seconds <= most + 0.1 * setup.point.round + 3 * float(np.nan_to_num(trace["srtt_ms"][row])) / 1e3,
-        found,
-        unless=("srtt_ms",),
-    )
+    most = PROBE_WAIT[1] + 2.1 * setup.point.round + 3 * float(np.nan_to_num(trace["srtt_ms"][row])) / 1e3
+    checks.expect("and then at once", down.seconds <= most, found, unless=("srtt_ms",))
 
 
 # 21
@@ -324,65 +256,49 @@ def _run_loss_below_bound(lab: CaseLab) -> CaseRun:
     point = lab.point
     if point.bdp < 4:
         raise NotApplicable("inflight_longterm has no room below a window of 4 segments")
-    _, up = probe(lab)
+    _, up = lab.probe()
     share = _choose_loss(point.bdp)
     begins = up.start + 1.2 * point.round
-    first = lose_packets(lab, share, begins, begins + point.round)
-    trace, _ = probe(lab, first, up.start - 1e-9, 4)
+    first = lab.lose_packets(share, begins, begins + point.round)
+    trace, _ = lab.probe(first, up.start - 1e-9, 4)
     # a probe after one that caused loss may end as soon as it fills the bound, before any loss can be seen
     known = [
         one
         for one in trace.find_phases("probe_up", up.start + 1e-9)
         if np.isfinite(trace["inflight_longterm"][one.rows.start])
-        and count_rounds(trace, one.rows.start, one.rows.stop - 1) >= 2
+        and trace.count_rounds(one.rows.start, one.rows.stop - 1) >= 2
     ]
     if not known:
         raise NotApplicable("no PROBE_UP of two rounds or more after one with loss, which sets inflight_longterm")
     second = known[0]
     since = second.start + 0.3 * point.round
-    change = first.merge(lose_packets(lab, share, since, since + 2 * point.round))
+    change = first.merge(lab.lose_packets(share, since, since + 2 * point.round))
     trace = lab.run(since + 20 * point.round + 0.5, change)
-    return CaseRun(
-        trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share})
-    )
+    times = {"first loss": begins, "PROBE_UP": second.start, "second loss": since}
+    return CaseRun(trace, Setup(point, times, {"loss": share}))
 
 
 def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
-    up = find_phase(trace, checks, "probe_up", setup.times["PROBE_UP"] - 1e-9)
+    up = checks.find_phase("probe_up", setup.times["PROBE_UP"] - 1e-9)
     first, row = up.rows.start, up.rows.stop
-    before = float(trace["inflight_longterm"][first])
-    checks.expect(
-        "inflight_longterm is set before", np.isfinite(before), format_bound(before), needs=("inflight_longterm",)
-    )
+    before, needs = float(trace["inflight_longterm"][first]), ("inflight_longterm",)
+    checks.expect("inflight_longterm is set before", np.isfinite(before), format_bound(before), needs=needs)
     full = trace["full_bw_now"][row - 1]
     # BBRv2 keeps that of STARTUP
-    checks.expect(
-        "no plateau before the loss",
-        full != 1 or trace["full_bw_now"][first] == 1,
-        f"full_bw_now {full:g}",
-        needs=("full_bw_now",),
-    )
-    after = find_next_phase(trace, checks, up, ("probe_down",))
-    check_loss(trace, checks, row, first)
-    seen = trace.find_time(lambda found: found["lost"] > found["lost"][first], up.start)
-    passed = count_rounds(trace, trace.find_row(seen if seen is not None else up.start), row)
+    grows = full != 1 or trace["full_bw_now"][first] == 1
+    checks.expect("no plateau before the loss", grows, f"full_bw_now {full:g}", needs=("full_bw_now",))
+    after = checks.find_next_phase(up, ("probe_down",))
+    checks.expect_loss(row, first)
+    passed = _count_rounds_of_loss(trace, first, up.start, row)
     checks.expect("at once", passed <= 2, f"{passed:.0f} rounds after the first loss", needs=("lost", "round"))
     highest = float(np.fmax.reduce(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
-    least = BETA * compute_target(trace, row - 1) - 1
-    room = compute_burst(trace, row, setup)
-    checks.expect(
-        "inflight_longterm is not raised by it",
-        now <= highest + room,
-        f"{format_bound(highest)} → {format_bound(now)}, allowed {room:.0f} more for bursts",
-        needs=("inflight_longterm",),
-    )
-    checks.expect(
-        "and is at least Beta times the target",
-        now >= least,
-        f"{format_bound(now)}, at least {least:.0f}",
-        needs=("inflight_longterm", *TARGET_COLUMNS),
-    )
+    least = BETA * trace.compute_target(row - 1) - 1
+    room = setup.point.compute_burst(trace, row)
+    found = f"{format_bound(highest)} → {format_bound(now)}, allowed {room:.0f} more for bursts"
+    checks.expect("inflight_longterm is not raised by it", now <= highest + room, found, needs=needs)
+    found = f"{format_bound(now)}, at least {least:.0f}"
+    checks.expect("and is at least Beta times the target", now >= least, found, needs=(*needs, *TARGET_COLUMNS))
 
 
 # 22
@@ -390,8 +306,8 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _run_idle_refill(lab: CaseLab) -> CaseRun:
     point = lab.point
-    _require_inflight(lab)
-    trace, up = probe(lab)
+    lab.require_inflight()
+    trace, up = lab.probe()
     refill = next((one for one in reversed(trace.find_phases("probe_refill")) if one.start < up.start), None)
     if refill is None:
         raise NotApplicable("the flow does not enter PROBE_REFILL")
@@ -399,7 +315,7 @@ def _run_idle_refill(lab: CaseLab) -> CaseRun:
     share = 0.3
     for ahead in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0):
         since = max(refill.start - ahead * point.round, 0.0)
-        trace = lab.run(up.start + 14 * point.round + 0.5, limit_application(lab, share, since))
+        trace = lab.run(up.start + 14 * point.round + 0.5, lab.limit_application(share, since))
         found = trace.find_phase("probe_refill", since)
         if found and trace.is_over(found) and float(np.mean(trace["app_limited"][found.rows])) > 0.9:
             break
@@ -411,33 +327,35 @@ def _run_idle_refill(lab: CaseLab) -> CaseRun:
 
 
 def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
-    refill = find_phase(trace, checks, "probe_refill", setup.times["application limits"])
+    refill = checks.find_phase("probe_refill", setup.times["application limits"])
     first, row = refill.rows.start, refill.rows.stop
     checks.expect_limited(" during PROBE_REFILL", refill.rows, "it", least=0.9)
     before, now = float(trace["max_bw_mbit"][first]), float(trace["max_bw_mbit"][row])
     known = ("max_bw_mbit",)
     checks.expect("max_bw is not lowered", now >= 0.999 * before, f"{before:.4g} → {now:.4g} Mbit/s", needs=known)
-    after = find_next_phase(trace, checks, refill, ("probe_up",))
-    passed = count_rounds(trace, first, row)
+    after = checks.find_next_phase(refill, ("probe_up",))
+    passed = trace.count_rounds(first, row)
     checks.expect("after one round", passed <= 2, f"after {passed:.0f}", needs=("round",))
     held = float(np.min(trace["max_bw_mbit"][after.rows]))
     checks.expect("max_bw is kept while it probes", held >= 0.999 * before, f"{held:.4g} Mbit/s", needs=known)
 
 
-_V1 = {"bbr1": "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"}
+_probing_case = partial(
+    CaseProgram, without={"bbr1": "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"}
+)
 PROBING = {
-    "up-plateau": CaseProgram(_run_one_probe, _judge_up_plateau, shown=require_bulk("probe_up"), without=_V1),
-    "up-loss": CaseProgram(_run_lossy_probe, _judge_lossy_probe, without=_V1),
+    "up-plateau": _probing_case(_run_one_probe, _judge_up_plateau, shown=partial(check_bulk, state="probe_up")),
+    "up-loss": _probing_case(_run_lossy_probe, _judge_lossy_probe),
     "limited-startup": CaseProgram(
-        _run_limited_startup, _judge_limited_startup, shown=require_limited("startup", LONG)
+        _run_limited_startup, _judge_limited_startup, shown=partial(check_limited, state="startup", rounds=LONG)
     ),
-    "limited-up": CaseProgram(_run_limited_up, _judge_limited_up, shown=require_limited("probe_up", LONG), without=_V1),
-    "down-inflight": CaseProgram(_run_one_down, _judge_down_inflight, shown=require_bulk("probe_down"), without=_V1),
-    "down-time": CaseProgram(
-        _run_late_down, _judge_late_down, shown=require_state_at("rate falls", "probe_down"), without=_V1
+    "limited-up": _probing_case(
+        _run_limited_up, _judge_limited_up, shown=partial(check_limited, state="probe_up", rounds=LONG)
     ),
-    "up-loss-bound": CaseProgram(
-        _run_loss_below_bound, _judge_loss_below_bound, shown=check_loss_in_probe_up, without=_V1
+    "down-inflight": _probing_case(_run_one_down, _judge_down_inflight, shown=partial(check_bulk, state="probe_down")),
+    "down-time": _probing_case(
+        _run_late_down, _judge_late_down, shown=partial(check_state_at, time="rate falls", state="probe_down")
     ),
-    "refill-limited": CaseProgram(_run_idle_refill, _judge_idle_refill, without=_V1),
+    "up-loss-bound": _probing_case(_run_loss_below_bound, _judge_loss_below_bound, shown=check_loss_in_probe_up),
+    "refill-limited": _probing_case(_run_idle_refill, _judge_idle_refill),
 }

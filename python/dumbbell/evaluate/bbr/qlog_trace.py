@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from dumbbell.errors import Nothing, UnknownName, WrongValue, quote_value
 from dumbbell.evaluate.bbr import states
 from dumbbell.evaluate.bbr.fields import BY_COLUMN, COUNT, FIELDS, FLAG
@@ -103,99 +105,85 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> TraceLog:
     that has it. Other events are passed over. Raises InputError.
     """
     file = read_events(path, _EVENTS)
-    rows = _TraceRows(path, {states.normalise_name(theirs): ours for theirs, ours in (own_states or {}).items()})
-    for event in file.events:
-        rows.add_event(event)
-    if not rows.rows:
+    if not file.events:
         raise Nothing("found no event of congestion control", f"a file with events {_STATE} and {_METRIC}", file=path)
-    if rows.has_unknown():
-        found = ", ".join(quote_value(name) for name in list(rows.unknown)[:_MOST_NAMED])
-        example = quote_value(next(iter(rows.unknown)))
-        raise UnknownName(
-            found,
-            among=f"choose from {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
-            file=path,
-            what="state",
+    own = {states.normalise_name(theirs): ours for theirs, ours in (own_states or {}).items()}
+    unknown: dict[str, None] = {}
+    rows = [{"time_s": one.time, **_read_metrics(path, one), **_read_states(one, own, unknown)} for one in file.events]
+    given = {key: None for row in rows for key in row}
+    state, is_alone = pl.col("state"), pl.col("state") == states.PROBE_BW_ALONE
+    if "pacing_gain" not in given and any(row.get("state") == states.PROBE_BW_ALONE for row in rows):
+        unknown.setdefault(states.PROBE_BW_ALONE)
+    if unknown:
+        found = ", ".join(quote_value(name) for name in list(unknown)[:_MOST_NAMED])
+        example = quote_value(next(iter(unknown)))
+        allowed = f"choose from {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over"
+        raise UnknownName(found, among=allowed, file=path, what="state")
+    schema = {"state": pl.String, "ca_state": pl.String, **dict.fromkeys(["time_s", *BY_COLUMN], pl.Float64)}
+    frame = (
+        pl.DataFrame(rows, schema=schema)
+        .with_columns(pl.all().forward_fill())
+        .with_columns(
+            pl.col("state").fill_null(""),
+            pl.col("ca_state").fill_null("open"),
+            *(pl.col(name).fill_null(0.0 if name in _ZERO_AT_FIRST else math.nan) for name in BY_COLUMN),
         )
-    return TraceLog(**vars(file), trace=Trace(rows.make_columns()))
+    )
+    # a PROBE_BW without its phase has that of its gain
+    gain = pl.col("pacing_gain").fill_nan(1.0)
+    phase = pl.when(gain > 1).then(pl.lit("probe_up")).when(gain < 1).then(pl.lit("probe_down"))
+    frame = frame.with_columns(
+        alone=is_alone, state=pl.when(is_alone).then(phase.otherwise(pl.lit("probe_cruise"))).otherwise(state)
+    )
+    # of rows at the same time the last one counts, except for a state that lasted no time
+    is_replaced = (pl.col("time_s") == pl.col("time_s").shift(-1)) & (
+        (state == state.shift(-1)) | pl.col("alone").shift(-1)
+    )
+    kept = frame.filter(~is_replaced.fill_null(False))
+    return TraceLog(**vars(file), trace=Trace({name: kept[name].to_numpy() for name in given}))
 
 
-class _TraceRows:
-    """Rows of a trace as they come from events."""
+def _read_metrics(path: Path, event: Event) -> dict[str, float]:
+    """Return the metrics of an event by their columns. Raises InputError."""
+    found = {}
+    for key, value in event.data.items():
+        if key not in _NAMES:
+            continue
+        one, by = _NAMES[key]
+        number = math.nan if value is None else _convert_number(path, key, value)
+        if number < 0 and not one.bound:
+            at = f"{key} at {event.time:.6g} s"
+            raise WrongValue(quote_value(value, 40), "a number that is not negative", file=path, key=at)
+        found[one.column] = one.convert_value(number * (event.unit if one.unit == "ms" else 1.0) / by)
+    return found
 
-    def __init__(self, path: Path, own: dict[str, str]) -> None:
-        self.rows: list[tuple[float, str, str, dict[str, float]]] = []  # time, state, state of recovery, metrics
-        self.unknown: dict[str, None] = {}
-        self._path, self._own = path, own
-        self._state, self._recovery = "", "open"
-        self._known: dict[str, float] = {}
-        self._has_states = self._has_recovery = self._alone = False
 
-    def add_event(self, event: Event) -> None:
-        """Add a row with the values that hold after an event."""
-        for key, value in event.data.items():
-            known = _NAMES.get(key)
-            if known is not None:
-                one, by = known
-                scale = event.unit if one.unit == "ms" else 1.0
-                number = self._parse_number(key, value)
-                if number < 0 and not one.bound:
-                    at = f"{key} at {event.time:.6g} s"
-                    raise WrongValue(quote_value(value, 40), "a number that is not negative", file=self._path, key=at)
-                self._known[one.column] = one.convert_value(number * scale / by)
-        # congestion_metric_update has both; recovery_metrics_updated has no states
-        if event.name not in (_METRIC, "metrics_updated", "metric_update"):
-            self._take_state(event.data)
-        state = self._state
-        alone = state == states.PROBE_BW_ALONE
-        if alone:
-            state = states.find_state_of_gain(self._known.get("pacing_gain", 1.0))
-            self._alone = True
-        # a row of the same time is replaced, but for a state that lasted no time
-        if self.rows and self.rows[-1][0] == event.time and (self.rows[-1][1] == state or alone):
-            self.rows.pop()
-        self.rows.append((event.time, state, self._recovery, dict(self._known)))
+def _convert_number(path: Path, key: str, value: Any) -> float:
+    if not isinstance(value, bool | int | float):
+        raise WrongValue(quote_value(value, 40), "a number", file=path, key=key)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
-    def has_unknown(self) -> bool:
-        """Whether there are states of which nothing is known: PROBE_BW without phase and gain is one."""
-        if self._alone and "pacing_gain" not in self._known:
-            self.unknown.setdefault(states.PROBE_BW_ALONE)
-        return bool(self.unknown)
 
-    def _take_state(self, data: dict[str, Any]) -> None:
-        recovery = data.get("recovery_state")
-        if isinstance(recovery, str) and states.normalise_name(recovery) in _RECOVERY:
-            self._recovery, self._has_recovery = states.normalise_name(recovery), True
-        name = next((data[key] for key in _STATE_KEYS if isinstance(data.get(key), str)), None)
-        if not name:
-            return
-        phase = next((data[key] for key in _PHASE_KEYS if isinstance(data.get(key), str)), "")
-        found = states.find_state(name + phase, self._own) or states.find_state(name, self._own)
-        if found is None:
-            self.unknown.setdefault(name)
-        elif found != states.IGNORED:
-            self._state, self._has_states = found, True
-
-    def _parse_number(self, key: str, value: Any) -> float:
-        if value is None:
-            return math.nan
-        if isinstance(value, bool | int | float):
-            try:
-                return float(value)
-            except OverflowError:
-                return math.inf
-        raise WrongValue(quote_value(value, 40), "a number", file=self._path, key=key)
-
-    def make_columns(self) -> dict[str, Any]:
-        """Return what a trace is made of."""
-        times, names, recoveries, metrics = zip(*self.rows, strict=True)
-        found: dict[str, Any] = {"time_s": times}
-        if self._has_states:
-            found["state"] = names
-        if self._has_recovery:
-            found["ca_state"] = recoveries
-        for column in BY_COLUMN:
-            if any(column in row for row in metrics):
-                first = 0.0 if column in _ZERO_AT_FIRST else math.nan
-                found[column] = [row.get(column, first) for row in metrics]
-        return found
+def _read_states(event: Event, own: Mapping[str, str], unknown: dict[str, None]) -> dict[str, str]:
+    """Return the state of the control and of its loss recovery, if an event has them; note a state that is unknown."""
+    # congestion_metric_update has states and metrics; recovery_metrics_updated has no states
+    if event.name in (_METRIC, "metrics_updated", "metric_update"):
+        return {}
+    found = {}
+    recovery = event.data.get("recovery_state")
+    if isinstance(recovery, str) and states.normalise_name(recovery) in _RECOVERY:
+        found["ca_state"] = states.normalise_name(recovery)
+    name, phase = (
+        next((event.data[key] for key in keys if isinstance(event.data.get(key), str)), "")
+        for keys in (_STATE_KEYS, _PHASE_KEYS)
+    )
+    if name:
+        state = states.find_state(name + phase, own) or states.find_state(name, own)
+        if state is None:
+            unknown.setdefault(name)
+        elif state != states.IGNORED:
+            found["state"] = state
+    return found

@@ -2,96 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from dumbbell.evaluate.bbr.case import (
-    CaseProgram,
-    Checks,
-    compute_burst,
-    compute_loss_in_round,
-    count_rounds,
-    find_next_phase,
-    find_phase,
-    find_round_before,
-)
+from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, CaseProgram, Checks
 from dumbbell.evaluate.bbr.fields import FRAME
-from dumbbell.evaluate.bbr.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
-from dumbbell.evaluate.bbr.shown import require_bulk, require_limited, require_state_at
-from dumbbell.evaluate.bbr.trace import PROBE_BW, Phase, Trace
+from dumbbell.evaluate.bbr.lab import APP_SHARE, CaseLab, CaseRun, NotApplicable, PathChange, Setup
+from dumbbell.evaluate.bbr.shown import check_bulk, check_limited, check_state_at
+from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
 FULL_BW_ROUNDS = 3
-LOSS_THRESH = 0.02
-LOSS_SEEN = 5 / 256  # what Linux has for it: segments are whole, and shares are counted when the loss is found
 LOST_RANGES = 6  # separate holes in a round that STARTUP takes for congestion: BBR.StartupFullLossCnt
 DRAIN_GAIN = 0.5
-_MOST_WINDOW = 8000  # segments
-APP_SHARE = 0.5  # of the link's rate, of applications that are the limit
-INFLIGHT_COLUMNS = ("in_flight", "inflight_bdp")
 _MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
-
-
-def run_bulk(lab: CaseLab, change: PathChange = BULK, *, more: bool = False) -> Trace:
-    """Return a run of a bulk flow that has left DRAIN: with `more`, several phases ago."""
-
-    def is_done(trace: Trace) -> bool:
-        return len(trace.find_phases(PROBE_BW)) > (6 if more else 0)
-
-    first = lab.point.startup
-    return lab.run_until(is_done, first, (16 if more else 4) * first + 5, change)
-
-
-def find_start_of_probing(lab: CaseLab) -> Phase:
-    """Return the first phase of PROBE_BW of a bulk flow."""
-    found = run_bulk(lab).find_phase(PROBE_BW)
-    if found is None:
-        raise NotApplicable("the flow does not reach PROBE_BW")
-    return found
-
-
-def to_link_time(lab: CaseLab, time: float) -> float:
-    """Return when what is sent at a time of the sender's clock gets to the bottleneck."""
-    return time + lab.point.rtt / 2
-
-
-def lose_packets(lab: CaseLab, share: float, since: float, until: float | None = None) -> PathChange:
-    """Return random loss of what is sent from a time until another."""
-    return _change_packets(lab, {"name": "loss", "probability": share}, since, until)
-
-
-def make_packets_late(lab: CaseLab, delay: float, since: float, until: float | None = None) -> PathChange:
-    """Return a delay, in seconds, of all that is sent from a time until another."""
-    return _change_packets(lab, {"name": "reorder", "probability": 1.0, "delay": to_nanoseconds(delay)}, since, until)
-
-
-def _change_packets(lab: CaseLab, stage: dict[str, Any], since: float, until: float | None) -> PathChange:
-    begin, end = (None if at is None else to_nanoseconds(to_link_time(lab, at)) for at in (since, until))
-    return PathChange(path=[stage | {"from": begin, "to": end}])
-
-
-def compute_late_acks(setup: Setup) -> float:
-    """Return by what share delayed acknowledgements may make a sample too large.
-
-    If packets come more slowly than the delayed ACK's timer, 40 ms (Linux TCP_DELACK_MIN), an ACK is late by up to
-    one packet, unlike the next. The least
-    window has four packets, and the filter keeps the largest sample.
-    """
-    return 1 / 3 if setup.point.packet_time > 0.04 else 0.0
-
-
-def limit_application(lab: CaseLab, share: float = APP_SHARE, since: float = 0.0) -> PathChange:
-    """Return an application that writes a share of what the link carries, from a time on.
-
-    From the start on, the initial window is what it writes in a round trip, 8000 segments at the most: otherwise it
-    would fall behind, and then not be the limit
-    until it has caught up.
-    """
-    share = min(share, _MOST_WINDOW / max(lab.point.bdp, 1)) if since == 0 else share
-    rate = max(round(lab.point.goodput * 1e6 * share), 1000)
-    window = {} if since > 0 else {"initial_window": max(10, round(1.2 * share * lab.point.bdp) + 10)}
-    return PathChange(flow={"app_rate": rate, "app_rate_from": to_nanoseconds(since)}, hosts=window)
 
 
 def find_start_of_limit(trace: Trace, seconds: float) -> float | None:
@@ -108,53 +33,27 @@ def find_start_of_limit(trace: Trace, seconds: float) -> float | None:
 
 
 def _run_plateau(lab: CaseLab) -> CaseRun:
-    return CaseRun(run_bulk(lab), Setup(lab.point))
+    return CaseRun(lab.run_bulk(), Setup(lab.point))
 
 
 def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
-    startup = find_phase(trace, checks, "startup")
-    drain = find_next_phase(trace, checks, startup, ("drain",))
+    startup = checks.find_phase("startup")
+    drain = checks.find_next_phase(startup, ("drain",))
     row = drain.rows.start
-    bandwidth = trace["max_bw_mbit"][row]
-    expected = setup.point.goodput
-    error = bandwidth / expected - 1
-    checks.expect(
-        "max_bw within 2 % of the link",
-        -0.02 <= error <= 0.02 + compute_late_acks(setup),
-        f"{bandwidth:.4g} of {expected:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
-    _check_full_pipe(checks, row)
-    growth_needs = ("max_bw_mbit", "round")
+    bandwidth, expected = trace["max_bw_mbit"][row], setup.point.goodput
+    held = -0.02 <= bandwidth / expected - 1 <= 0.02 + setup.point.late_acks
+    found = f"{bandwidth:.4g} of {expected:.4g} Mbit/s"
+    checks.expect("max_bw within 2 % of the link", held, found, needs=("max_bw_mbit",))
+    checks.expect_full_pipe(row)
+    needs = ("max_bw_mbit", "round")
     # the first of these rounds begins right after the last growth, which Linux looks for at every ACK
-    before = find_round_before(trace, row, FULL_BW_ROUNDS - 1)
+    before = trace.find_round_before(row, FULL_BW_ROUNDS - 1)
     growth = bandwidth / max(trace["max_bw_mbit"][before], 1e-12)
-    checks.expect(
-        f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds",
-        growth < FULL_BW,
-        f"by {growth:.3g} since the first",
-        needs=growth_needs,
-    )
-    near = int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW))
-    passed = count_rounds(trace, near, row)
-    checks.expect(
-        f"not before {FULL_BW_ROUNDS} such rounds",
-        passed >= FULL_BW_ROUNDS,
-        f"{passed:.0f} rounds after the last growth of 25 %",
-        needs=growth_needs,
-    )
-
-
-def _check_full_pipe(checks: Checks, row: int) -> None:
-    checks.expect_flag("full_bw_now", row)
-    checks.expect_flag("full_bw_reached", row)
-
-
-def check_loss(trace: Trace, checks: Checks, row: int, since: int) -> None:
-    """Note that more was lost in the round before a row than BBR tolerates; phases before row `since` do not count."""
-    lost = compute_loss_in_round(trace, row, since)
-    found = f"{lost:.1%} of what is in flight"
-    checks.expect("loss above LossThresh, 2 %", lost >= LOSS_SEEN, found, needs=("lost", "in_flight", "round"))
+    what = f"less than 25 % growth at {FULL_BW_ROUNDS} starts of rounds"
+    checks.expect(what, growth < FULL_BW, f"by {growth:.3g} since the first", needs=needs)
+    passed = trace.count_rounds(int(np.argmax(trace["max_bw_mbit"] > bandwidth / FULL_BW)), row)
+    found = f"{passed:.0f} rounds after the last growth of 25 %"
+    checks.expect(f"not before {FULL_BW_ROUNDS} such rounds", passed >= FULL_BW_ROUNDS, found, needs=needs)
 
 
 # 2
@@ -168,11 +67,11 @@ def _run_lossy_startup(lab: CaseLab) -> CaseRun:
             f"{in_round:.2g} segments of the application in a round: too few for {LOST_RANGES} separate holes in each"
         )
     length = 2 * point.startup + point.send_buffer
-    since = find_start_of_limit(lab.run(length, limit_application(lab)), point.round)
+    since = find_start_of_limit(lab.run(length, lab.limit_application()), point.round)
     if since is None:
         raise NotApplicable(f"the application is not the limit in {length:.3g} s")
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
-    change = limit_application(lab).merge(lose_packets(lab, share, since))
+    change = lab.limit_application().merge(lab.lose_packets(share, since))
     trace = lab.run_until(
         lambda trace: trace.find_phase("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
     )
@@ -181,17 +80,15 @@ def _run_lossy_startup(lab: CaseLab) -> CaseRun:
 
 def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
     since = setup.times["loss begins"]
-    startup = find_phase(trace, checks, "startup", ends=False)
-    checks.expect(
-        "STARTUP until the loss begins", startup.end >= since, f"until {startup.end:.4g} s, loss from {since:.4g} s"
-    )
-    if not checks.expect("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss"):
-        return
+    startup = checks.find_phase("startup", ends=False)
+    found = f"until {startup.end:.4g} s, loss from {since:.4g} s"
+    checks.expect("STARTUP until the loss begins", startup.end >= since, found)
+    checks.expect_or_end("STARTUP ends", trace.is_over(startup), f"not in {trace.time[-1] - since:.4g} s of loss")
     before = trace.select_rows(since - setup.point.round, since)
     checks.expect_limited(" when the loss begins", before, "the round before")
-    check_loss(trace, checks, startup.rows.stop, trace.find_row(since))
-    find_next_phase(trace, checks, startup, ("drain",))
-    _check_full_pipe(checks, startup.rows.stop)
+    checks.expect_loss(startup.rows.stop, trace.find_row(since))
+    checks.find_next_phase(startup, ("drain",))
+    checks.expect_full_pipe(startup.rows.stop)
 
 
 # 3
@@ -199,19 +96,15 @@ def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     _require_drain(trace)
-    drain = find_phase(trace, checks, "drain")
+    drain = checks.find_phase("drain")
     first, last = drain.rows.start, drain.rows.stop - 1
     checks.expect_constant("DrainPacingGain is 0.5", "pacing_gain", first, DRAIN_GAIN, 0.002)
     paced, expected = trace["pacing_rate_mbit"][last], trace["pacing_gain"][last] * trace["bw_mbit"][last] * _MARGIN
-    checks.expect(
-        "paced at that gain",
-        abs(paced / expected - 1) < 0.02,
-        f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}",
-        needs=("pacing_rate_mbit", "pacing_gain", "bw_mbit"),
-    )
-    after = find_next_phase(trace, checks, drain, PROBE_BW)
-    row = after.rows.start
-    room = compute_burst(trace, row, setup)
+    found = f"{paced:.4g} Mbit/s, gain times bandwidth is {expected:.4g}"
+    needs = ("pacing_rate_mbit", "pacing_gain", "bw_mbit")
+    checks.expect("paced at that gain", abs(paced / expected - 1) < 0.02, found, needs=needs)
+    row = checks.find_next_phase(drain, PROBE_BW).rows.start
+    room = setup.point.compute_burst(trace, row)
     in_flight, target = trace["in_flight"], trace["inflight_bdp"]
     least = max(target[row], target[row - 1])
     checks.expect_inflight("it ends at inflight <= BBRInflight(1.0)", row, least, room, INFLIGHT_COLUMNS)
@@ -246,12 +139,12 @@ def _run_late_drain(lab: CaseLab) -> CaseRun:
             f"the path holds {lab.point.bdp:.2g} segments, little more than the minimum window, "
             "which BBRInflight(1.0) equals here"
         )
-    drain = run_bulk(lab).find_phase("drain", cut=True)
+    drain = lab.run_bulk().find_phase("drain", cut=True)
     if drain is None:
         raise NotApplicable("the flow does not reach DRAIN")
-    at = to_link_time(lab, drain.start)
+    at = lab.to_link_time(drain.start)
     length = drain.start + 30 * max(lab.point.round, drain.seconds)
-    decrease, trace = 0.1, run_bulk(lab)
+    decrease, trace = 0.1, lab.run_bulk()
     for decrease in (0.1, 0.6):
         change = PathChange(rates=[(at, lab.point.rate * (1 - decrease))])
         trace = lab.run_until(lambda trace: trace.find_phase(PROBE_BW) is not None, length, 2 * length, change)
@@ -265,30 +158,28 @@ def _has_late_drain(trace: Trace) -> bool:
     drain = trace.find_phase("drain")
     if drain is None or not trace.is_over(drain):
         return drain is not None
-    return count_rounds(trace, drain.rows.start, drain.rows.stop) >= FULL_BW_ROUNDS
+    return trace.count_rounds(drain.rows.start, drain.rows.stop) >= FULL_BW_ROUNDS
 
 
 def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     cut = trace.find_phase("drain", cut=True)
     after = trace.find_next_phase(cut) if cut is not None else None
     if cut is not None and after is not None and after.state == "probe_rtt":
-        passed = count_rounds(trace, cut.rows.start, cut.rows.stop)
+        passed = trace.count_rounds(cut.rows.start, cut.rows.stop)
         found = f"after {passed:.0f}, with PROBE_RTT"
         if checks.expect("DRAIN ends after 3 rounds", passed <= 4, found, needs=("round",)):
             raise NotApplicable(f"PROBE_RTT is due after {passed:.0f} rounds of DRAIN")
         return
-    drain = find_phase(trace, checks, "drain")
-    after = find_next_phase(trace, checks, drain, PROBE_BW)
-    first, row = drain.rows.start, after.rows.start
-    passed = count_rounds(trace, first, row)
+    drain = checks.find_phase("drain")
+    row = checks.find_next_phase(drain, PROBE_BW).rows.start
+    passed = trace.count_rounds(drain.rows.start, row)
     in_flight, target = trace["in_flight"][row], trace["inflight_bdp"][row]
-    room = compute_burst(trace, row, setup)
-    checks.expect(
-        f"inflight is still above BBRInflight(1.0){describe_slower_link(setup)}",
-        in_flight > target + room,
-        f"{in_flight:.0f} when it ends, expected above {target + room:.0f} ({target:.0f}, and {room:.0f} for bursts)",
-        needs=INFLIGHT_COLUMNS,
+    room = setup.point.compute_burst(trace, row)
+    what = f"inflight is still above BBRInflight(1.0){describe_slower_link(setup)}"
+    found = (
+        f"{in_flight:.0f} when it ends, expected above {target + room:.0f} ({target:.0f}, and {room:.0f} for bursts)"
     )
+    checks.expect(what, in_flight > target + room, found, needs=INFLIGHT_COLUMNS)
     checks.expect("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))
 
 
@@ -300,69 +191,34 @@ def describe_slower_link(setup: Setup) -> str:
 # 12
 
 
-def choose_batch_interval(lab: CaseLab) -> float:
-    """Return how long acknowledgements are held.
-
-    It is a quarter of the round trip, or the time of 8 packets on the link.
-    """
-    return max(lab.point.rtt / 4, 8 * lab.point.packet_time)
-
-
-def batch_acks(lab: CaseLab) -> PathChange:
-    """Return a path on which acknowledgements come in batches."""
-    return PathChange(
-        acks=[{"name": "batch", "interval": round(choose_batch_interval(lab) * 1e9), "frames": None}],
-        buffer=200 + 8 * lab.point.bdp,
-    )
-
-
 def _run_startup_over_batches(lab: CaseLab) -> CaseRun:
-    interval = choose_batch_interval(lab)
+    interval = lab.choose_batch_interval()
     first = 2 * lab.point.startup + 20 * interval
-    trace = lab.run_until(lambda trace: trace.find_phase("drain") is not None, first, 3 * first, batch_acks(lab))
+    trace = lab.run_until(lambda trace: trace.find_phase("drain") is not None, first, 3 * first, lab.batch_acks())
     return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
-    startup = find_phase(trace, checks, "startup")
-    drain = find_next_phase(trace, checks, startup, ("drain",))
-    row = drain.rows.start
-    last = row - 1
+    startup = checks.find_phase("startup")
+    row = checks.find_next_phase(startup, ("drain",)).rows.start
     point = setup.point
     in_batch = setup.values["batch"] * point.rate / (8 * FRAME)
     extra = float(np.max(trace["extra_acked"][startup.rows]))
-    checks.expect(
-        "extra_acked is that of a batch",
-        0.5 * in_batch <= extra <= 2.5 * in_batch,
-        f"{extra:.0f}, a batch has {in_batch:.0f}",
-        needs=("extra_acked",),
-    )
+    held, found = 0.5 * in_batch <= extra <= 2.5 * in_batch, f"{extra:.0f}, a batch has {in_batch:.0f}"
+    checks.expect("extra_acked is that of a batch", held, found, needs=("extra_acked",))
     cwnd = float(np.max(trace["cwnd"][startup.rows]))
     checks.expect("cwnd > 2 BDP", cwnd > 2 * point.bdp, f"{cwnd:.0f}, BDP {point.bdp:.0f}", needs=("cwnd",))
-    bandwidth = trace["max_bw_mbit"][last]
-    checks.expect(
-        "max_bw finds the link's rate",
-        bandwidth >= 0.95 * point.goodput,
-        f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
+    bandwidth, needs = trace["max_bw_mbit"][row - 1], ("max_bw_mbit",)
+    found = f"{bandwidth:.4g} of {point.goodput:.4g} Mbit/s"
+    checks.expect("max_bw finds the link's rate", bandwidth >= 0.95 * point.goodput, found, needs=needs)
     # a sample is over an ACK interval that begins and ends with a batch: it may hold a batch more than the link sends
     # in its time
-    over = 1 + in_batch / max(point.bdp + in_batch, 1)
-    checks.expect(
-        "and not more than the batches explain",
-        bandwidth <= over * point.goodput,
-        f"{bandwidth:.4g}, at most {over * point.goodput:.4g} Mbit/s",
-        needs=("max_bw_mbit",),
-    )
+    most = (1 + in_batch / max(point.bdp + in_batch, 1)) * point.goodput
+    found = f"{bandwidth:.4g}, at most {most:.4g} Mbit/s"
+    checks.expect("and not more than the batches explain", bandwidth <= most, found, needs=needs)
 
 
 # 20
-
-
-def lengthen_path(lab: CaseLab, since: float) -> PathChange:
-    """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
-    return make_packets_late(lab, max(0.02 * lab.point.rtt, lab.point.packet_time), since)
 
 
 def _run_slow_startup(lab: CaseLab) -> CaseRun:
@@ -371,7 +227,7 @@ def _run_slow_startup(lab: CaseLab) -> CaseRun:
         raise NotApplicable(
             "nothing is in flight between two segments of a slow application: idleness restarts the interval each time"
         )
-    change = limit_application(lab).merge(lengthen_path(lab, 3 * point.round))
+    change = lab.limit_application().merge(lab.lengthen_path(3 * point.round))
     needed = 5.5 + 8 * point.round
 
     trace = lab.run_until(lambda trace: trace.is_past("probe_rtt"), needed, 13 + 12 * point.round, change)
@@ -379,19 +235,23 @@ def _run_slow_startup(lab: CaseLab) -> CaseRun:
 
 
 def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
-    probe = find_phase(trace, checks, "probe_rtt")
+    probe = checks.find_phase("probe_rtt")
     before = [one.state for one in trace.phases if one.start < probe.start]
     checks.expect("only STARTUP before", set(before) == {"startup"}, ", ".join(dict.fromkeys(before)))
     checks.expect_flag("full_bw_reached", probe.rows.start, 0)
-    find_next_phase(trace, checks, probe, ("startup",))
+    checks.find_next_phase(probe, ("startup",))
 
 
 _V1 = {"bbr1": "BBRv1 does not look at loss in STARTUP"}
 STARTUP = {
-    "startup-plateau": CaseProgram(_run_plateau, _judge_plateau, shown=require_bulk("startup")),
+    "startup-plateau": CaseProgram(_run_plateau, _judge_plateau, shown=partial(check_bulk, state="startup")),
     "startup-loss": CaseProgram(_run_lossy_startup, _judge_lossy_startup, without=_V1),
-    "drain-inflight": CaseProgram(_run_plateau, _judge_drain, shown=require_bulk("drain")),
-    "drain-time": CaseProgram(_run_late_drain, _judge_late_drain, shown=require_state_at("rate falls", "drain")),
+    "drain-inflight": CaseProgram(_run_plateau, _judge_drain, shown=partial(check_bulk, state="drain")),
+    "drain-time": CaseProgram(
+        _run_late_drain, _judge_late_drain, shown=partial(check_state_at, time="rate falls", state="drain")
+    ),
     "startup-aggregation": CaseProgram(_run_startup_over_batches, _judge_startup_over_batches),
-    "startup-probe-rtt": CaseProgram(_run_slow_startup, _judge_slow_startup, shown=require_limited("startup")),
+    "startup-probe-rtt": CaseProgram(
+        _run_slow_startup, _judge_slow_startup, shown=partial(check_limited, state="startup")
+    ),
 }

@@ -9,6 +9,7 @@ its phase is of a BBRv1: its pacing gain says which phase it is like, as for `bb
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from dumbbell.evaluate.bbr.trace import STATES
 
@@ -35,15 +36,10 @@ def normalise_name(text: str) -> str:
     return _PREFIX.sub("", re.sub(r"[^a-z0-9]", "", text.lower()))
 
 
-def find_state(text: str, own: dict[str, str]) -> str | None:
+def find_state(text: str, own: Mapping[str, str]) -> str | None:
     """Return our name of a state, PROBE_BW_ALONE or IGNORED; None if nothing is known of it.
 
     `own` are names that the user declares, as `normalise_name` returns them.
     """
     word = normalise_name(text)
     return own.get(word) or _ALIASES.get(word)
-
-
-def find_state_of_gain(gain: float) -> str:
-    """Return the phase of PROBE_BW that a pacing gain stands for."""
-    return "probe_up" if gain > 1 else "probe_down" if gain < 1 else "probe_cruise"

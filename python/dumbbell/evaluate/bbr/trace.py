@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dumbbell.errors import Missing
-from dumbbell.evaluate.bbr.fields import BY_COLUMN
+from dumbbell.evaluate.bbr.fields import BY_COLUMN, PAYLOAD
 
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
@@ -50,7 +52,6 @@ class Trace:
         self._given = {*self._columns, *self.words}
         self.words.setdefault("state", np.full(len(self.time), ""))
         self.words.setdefault("ca_state", np.full(len(self.time), "open"))
-        self._phases: list[Phase] | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -86,22 +87,16 @@ class Trace:
         """The state of every row."""
         return self.words["state"]
 
-    @property
+    @cached_property
     def phases(self) -> list[Phase]:
         """The states in order, from the first that the control reports."""
-        if self._phases is None:
-            self._phases = list(self._find_phases())
-        return self._phases
-
-    def _find_phases(self) -> Iterator[Phase]:
-        if not len(self):
-            return
         changes = np.flatnonzero(self.state[1:] != self.state[:-1]) + 1
-        ends = [*changes, len(self)]
-        for first, end in zip([0, *changes], ends, strict=True):
-            if self.state[first]:
+        found = []
+        for first, end in pairwise([0, *changes.tolist(), len(self)]):
+            if end > first and self.state[first]:
                 last = self.time[min(end, len(self) - 1)]
-                yield Phase(str(self.state[first]), slice(int(first), int(end)), float(self.time[first]), float(last))
+                found.append(Phase(str(self.state[first]), slice(first, end), float(self.time[first]), float(last)))
+        return found
 
     def find_phase(self, state: str | tuple[str, ...], after: float = -1.0, *, cut: bool = False) -> Phase | None:
         """Return the first phase in a state that begins at or after a time."""
@@ -149,3 +144,40 @@ class Trace:
         """Return the time of the first row at or after a time for which `test` holds."""
         found = np.flatnonzero(test(self) & (self.time >= after))
         return float(self.time[found[0]]) if len(found) else None
+
+    def count_rounds(self, first: int, last: int) -> float:
+        """Return how many round trips began between two rows."""
+        return float(self["round"][last] - self["round"][first])
+
+    def compute_goodput(self, start: float, end: float) -> float:
+        """Return what was delivered between two times, Mbit/s of payload."""
+        first, last = self.find_row(start), self.find_row(end)
+        seconds = self.time[last] - self.time[first]
+        return (
+            float(self["delivered"][last] - self["delivered"][first]) * PAYLOAD * 8e-6 / seconds
+            if seconds > 0
+            else float("nan")
+        )
+
+    def compute_loss_share(self, first: int, last: int) -> float:
+        """Return the share of segments that were marked lost, of all marked lost or delivered between two rows."""
+        lost = float(self["lost"][last] - self["lost"][first])
+        delivered = float(self["delivered"][last] - self["delivered"][first])
+        return lost / (lost + delivered) if lost + delivered > 0 else 0.0
+
+    def compute_target(self, row: int) -> float:
+        """Return BBRTargetInflight(): the estimated BDP or, if it is smaller, the window; segments."""
+        bdp = float(self["bw_mbit"][row] * self["min_rtt_ms"][row]) * 1e3 / 8 / PAYLOAD
+        return min(bdp, float(self["cwnd"][row]))
+
+    def compute_loss_in_round(self, row: int, since: int) -> float:
+        """Return the segments marked lost in the last round trip, over what was in flight when it began.
+
+        Phases before row `since` do not count.
+        """
+        first = max(self.find_round_before(row), since)
+        return float(self["lost"][row] - self["lost"][first]) / max(float(self["in_flight"][first]), 1)
+
+    def find_round_before(self, row: int, count: int = 1) -> int:
+        """Return the row at which the round began that was `count` rounds ago."""
+        return min(int(np.searchsorted(self["round"], self["round"][row] - count)), row)
