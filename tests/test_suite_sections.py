@@ -6,8 +6,9 @@ from dumbbell.evaluate.suite_file import EvaluationSuite, list_suites, load_suit
 
 # Sections by document, with the beginnings of their titles. Of RFC 9743, what asks for something in sections 5 to 8; of
 # RFC 7928, the scenarios of figure 4 in section 13, what sections 2, 4, 11 and 12 ask for in addition, and the levels
-# of section 8.2; of RFC 8867, the metrics of section 4.1, the test cases of sections 5 and 6, and section 7; of the common TCP evaluation suite,
-# scenarios and tests of sections 4 to 6; of the tests of L4S, its scenarios; of the BBR draft, its example test cases
+# of section 8.2; of RFC 8867, the metrics of section 4.1, the test cases of sections 5 and 6, and section 7; of the
+# common TCP evaluation suite, scenarios and tests of sections 4 to 6; of the tests of L4S, its scenarios; of the BBR
+# draft, its example test cases
 SECTIONS = {
     "rfc9743": {
         "5.1.1": "Protection against congestion collapse",
