@@ -609,18 +609,25 @@ class TestInABrowser:
         assert again.digest == compute_digest(SHORT)
 
     @pytest.mark.slow
-    def test_another_control_takes_over(self, page: PlayPage) -> None:
+    def test_another_queue_and_control_take_over(self, page: PlayPage, chromium: browser.Browser, file: Path) -> None:
         page.run(SHORT)
         page.seek(1000)
-        page.value("fill(document.getElementById('replace-control'), 'reno'), settle()")
-        toml = page.value("toml()")
-        flows = tomllib.loads(toml)["flows"]
-        assert [(one["cc"], one.get("start"), one.get("stop")) for one in flows] == [
-            ("cubic", None, "1s"),
-            ("bbr3", "500ms", None),
-            ("reno", "1s", None),
-        ]
-        assert page.digest == compute_digest(toml)
+        page.value("fill(document.getElementById('replace-control-0'), 'reno'), settle()")
+        page.value("fill(document.getElementById('replace-bottleneck'), 'fq_codel'), settle()")
+        page.value("fill(document.getElementById('set-key'), 'bottleneck.aqm.quantum'), settle()")
+        page.seek(3000)
+        told = page.value("playground.side.data.stories.kept.map(one => one.text)")
+        assert "reno replaces cubic as the control of flow 1." in told
+        assert any("dropped because another queue took its place" in one for one in told)
+        assert page.value("toml()") == SHORT
+        simulation = dumbbell.Simulation(tomllib.loads(SHORT))
+        simulation.step(until="1s")
+        simulation.set("flows[0].cc", "reno").set("bottleneck.aqm", "fq_codel")
+        (digest,) = simulation.finish().runs["hash"].to_list()
+        assert page.digest == digest != compute_digest(SHORT)
+        page.until("location.hash.includes('&s=')")
+        again = PlayPage(chromium, file, page.value("location.hash.slice(1)"))
+        assert again.digest == digest
 
     @pytest.mark.slow
     def test_further_seeds_run_while_nothing_else_is_to_be_done(self, page: PlayPage) -> None:

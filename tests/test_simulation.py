@@ -90,6 +90,47 @@ def test_a_change_is_that_of_a_file() -> None:
     assert find_hash(simulation.finish()) == find_hash(dumbbell.run(target))
 
 
+def test_a_queue_of_another_kind_drops_the_packets_of_the_old_one() -> None:
+    full = {"bottleneck": {"rate": "10Mbit", "aqm": "pfifo"}, "flows": [{"cc": {"name": "constant", "window": 100}}]}
+    simulation = Simulation({"duration": "3s"} | full, events=True)
+    # 100 frames of 1514 B, of which 10 Mbit/s over the default base RTT of 40 ms holds 33
+    list(simulation.events(until="1s"))
+    queued = simulation.view().queues["backlog_packets"][0]
+    assert 60 <= queued <= 70
+    snapshot = simulation.snapshot()
+    simulation.set("bottleneck.aqm", {"name": "fq_codel", "target": "2ms"})
+    queues = simulation.view().queues
+    assert (queues["backlog_packets"], queues["drops_aqm"], queues["drops_overflow"]) == ([0], [queued], [0])
+    found = list(simulation.events(until="1s"))
+    assert [one.reason for one in found] == ["replaced"] * queued
+    # from now on its parameters are those of the new one
+    simulation.set("bottleneck.aqm.quantum", 3000)
+    with pytest.raises(InputError, match="did you mean target"):
+        simulation.set("bottleneck.aqm.targte", "1ms")
+    with pytest.raises(InputError, match="fq_codel cannot change while it runs"):
+        simulation.set("bottleneck.aqm", {"name": "fq_codel", "flows": 10})
+    simulation.set("bottleneck.aqm", {"name": "fq_codel", "limit": 50})
+    simulation.finish()
+    # the state before it has the old one
+    simulation.restore(snapshot).set("bottleneck.aqm.limit", 10)
+    assert simulation.view().queues["backlog_packets"] == [queued]
+    before = EXPERIMENT | {"bottleneck": {"rate": "10Mbit", "aqm": "cake"}}
+    assert find_hash(Simulation(before).set("bottleneck.aqm", "codel").finish()) == find_hash(dumbbell.run(EXPERIMENT))
+
+
+def test_another_control_takes_over_a_connection() -> None:
+    table = EXPERIMENT | {"flows": [FLOWS[0] | {"count": 2}, FLOWS[1]], "hosts": {"profile": "linux-5.1"}}
+    simulation = Simulation(table)
+    simulation.step(until="1s")
+    before = simulation.view()
+    simulation.set("flows[1].cc", "bbr1").set("flows[2].cc", {"name": "cubic", "fast_convergence": False})
+    after = simulation.view()
+    assert after.flows == before.flows
+    assert [state != "" for state in after.controls["state"]] == [False, True, False]
+    results = simulation.finish()
+    assert results.flows["cc"].to_list() == ["cubic", "bbr1", "cubic"]
+
+
 def test_a_view_has_flows_queues_and_controls_as_columns() -> None:
     simulation = Simulation(EXPERIMENT)
     simulation.step(until="1s")
@@ -142,7 +183,13 @@ def test_libraries_in_c_are_copied_with_a_run(kind: str, tmp_path: Path) -> None
     simulation.step(until="700ms")
     copy = simulation.fork()
     simulation.step(for_="500ms")
+    other = copy.fork()
     assert [find_hash(one.finish()) for one in (copy, simulation)] == [expected] * 2
+    # a registered algorithm may take its place, but not the other way round
+    other.set("bottleneck.aqm", "pie").set("flows[0].cc", "reno").step(for_="100ms")
+    with pytest.raises(InputError, match="a registered"):
+        other.set(*overrides.popitem())
+    other.finish()
 
 
 WRONG = [
@@ -161,6 +208,12 @@ WRONG = [
     (lambda one: one.set("flows[0].start", "now"), "has begun"),
     (lambda one: one.set("flows[0].cwnd", 10), "control cubic"),
     (lambda one: one.set("flows[0]..cwnd", 10), "bottleneck.rate"),
+    (lambda one: one.set("bottleneck.aqm", "codell"), "did you mean codel"),
+    (lambda one: one.set("bottleneck.aqm", {"name": "pie", "target": "5"}), 'did you mean "5ms"'),
+    (lambda one: one.set("flows[0].cc", "external"), "external in the place of cubic"),
+    (lambda one: one.set("flows[0].cc", "prague"), "whose ends have not agreed to ECN"),
+    (lambda one: one.set("flows[0].cc", {"name": "reno", "bta": 1}), "bta"),
+    (lambda one: one.set("flows[7].cc", "reno"), "0 to 1"),
     (lambda one: one.restore(one), "what snapshot"),
     (lambda one: one.view().frame("hops"), "flows, queues, controls"),
     (lambda one: one.events(), "keeps no events"),

@@ -30,6 +30,7 @@ from dumbbell.errors import (
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.given import Given, read_given
 from dumbbell.experiment.override import find_param
 from dumbbell.experiment.plugins.plugin_child import load_plugin
@@ -115,14 +116,14 @@ def _parse_time(value: Time, name: str) -> int:
     return round(value * 1e9)
 
 
-def _make_cell(experiment: Given, overrides: Settings, seed: int | None) -> Cell:
-    """Return the only run of an experiment; InputError if it has several."""
+def _read_run(experiment: Given, overrides: Settings, seed: int | None) -> tuple[Experiment, Cell]:
+    """Return an experiment and its only run; InputError if it has several."""
     settings = list(split_settings(overrides))
     if seed is not None:
         settings.append(("seeds", [seed]))
     checked = read_given(experiment, settings)
     if len(checked) == 1:
-        return checked.make_cell(0)
+        return checked, checked.make_cell(0)
     axes = [axis.text for axis in checked.matrix.axes if len(axis.values) > 1]
     if len(checked.seeds) > 1:
         axes.append("seeds")
@@ -146,7 +147,7 @@ class Simulation:
 
         Plugins are loaded into this process. `events` keeps the events of packets for `events()`. Raises InputError.
         """
-        self._cell = _make_cell(experiment, overrides, seed)
+        self._experiment, self._cell = _read_run(experiment, overrides, seed)
         self._wall_s = 0.0
         self._has_events = events
         try:
@@ -212,10 +213,11 @@ class Simulation:
 
         Keys and values are those of experiment files; flows are numbered as in the results. `bottleneck.rate`,
         `hop[0].rate` and `reverse.rate` are rates of links, `bottleneck.aqm.target` is a parameter of a queue
-        discipline, which keeps its packets, `bottleneck.path[0].probability` that of a stage of loss,
-        `flows[0].base_rtt` a base RTT, `flows[0].start` and `flows[0].stop` a time or "now"; `flows[0].cwnd`
-        (segments) and `flows[0].pacing_rate` steer a flow with the control external. Raises InputError if that cannot
-        be.
+        discipline, which keeps its packets, and `bottleneck.aqm` another one, as `tc qdisc replace` puts it there: the
+        packets are dropped. `flows[0].cc` is another congestion control of a connection, as the socket option
+        TCP_CONGESTION sets it. `bottleneck.path[0].probability` is that of a stage of loss, `flows[0].base_rtt` a base
+        RTT, `flows[0].start` and `flows[0].stop` a time or "now"; `flows[0].cwnd` (segments) and
+        `flows[0].pacing_rate` steer a flow with the control external. Raises InputError if that cannot be.
         """
         try:
             canonical = self._parse_set(key, value)
@@ -230,6 +232,11 @@ class Simulation:
         """Return a value of a key in canonical form."""
         path = keys.parse_path(key)
         last = path[-1]
+        if last == "aqm":
+            return self._parse_algorithm(key, path, value)
+        if last == "cc" and path[0] == "flows":
+            # flows are numbered by their count; which entry it is does not matter for a control
+            return self._parse_algorithm("flows[0].cc", ("flows", 0, "cc"), value)
         if last in ("start", "stop") and path[0] == "flows":
             return None if value == "now" else _parse_time(value, key)
         if path[0] == "flows" and last in ("cwnd", "pacing_rate"):
@@ -238,12 +245,27 @@ class Simulation:
         param = self._find_param(path)
         return value if param is None else parse_value(param, value)
 
+    def _parse_algorithm(self, key: str, path: keys.Path, value: Any) -> Any:
+        """Return of a queue discipline or congestion control what the value sets, in canonical form."""
+        changed = self._experiment.add_settings([(key, value)], asks_engine=False).make_cell(0)
+        name = next(iter(keys.get_path(changed.groups, (*path, "name"))))
+        given = next(iter(keys.get_path(changed.given, path)))
+        canonical = next(iter(keys.get_path(changed.groups, path)))
+        return {own: canonical[own] for own in given if own in canonical} | {"name": name}
+
+    def _find_aqm(self, place: keys.Path) -> str | None:
+        """Return the name of the queue discipline of a hop as it is now."""
+        hop = place[0] if place[0] != "hop" else next(iter(keys.get_path(self._cell.groups, (*place, "name"))), None)
+        try:
+            return dict(self._native.queues()).get(str(hop))
+        except ValueError as error:
+            raise self._explain(error) from None
+
     def _find_param(self, path: keys.Path) -> Param | None:
         if "path" in path or "behind" in path or "ack_path" in path:
             return read_registry().stage["loss"].params.get(str(path[-1]))
         if len(path) > 1 and path[-2] == "aqm":
-            name = next(iter(keys.get_path(self._cell.groups, (*path[:-1], "name"))), None)
-            algorithm = read_registry().aqm.get(str(name))
+            algorithm = read_registry().aqm.get(str(self._find_aqm(path[:-2])))
             return None if algorithm is None else algorithm.params.get(str(path[-1]))
         return find_param(path)
 
@@ -355,6 +377,7 @@ class Agents:
         for number, one in enumerate(simulations):
             if not isinstance(one, Simulation):
                 raise WrongValue(quote_value(one), "a Simulation", command="Agents", key=f"simulations[{number}]")
+        self._experiments = [one._experiment for one in simulations]
         self._cells = [one._cell for one in simulations]
         count = min(threads or count_cores(), len(simulations))
         try:
@@ -409,7 +432,7 @@ class Agents:
             self._native.replace(number, simulation._native)
         except ValueError as error:
             raise parse_engine_error(simulation._cell.experiment, error) from None
-        self._cells[number] = simulation._cell
+        self._experiments[number], self._cells[number] = simulation._experiment, simulation._cell
         for row, (of, _) in enumerate(self.rows):
             if of == number:
                 self.due[row] = 1
@@ -421,7 +444,8 @@ class Agents:
         check_count(number, f"0 to {most}", least=0, most=most, command="fork", key="number")
         other = object.__new__(Simulation)
         native = self._native.fork(number)
-        other.__dict__.update({"_cell": self._cells[number], "_wall_s": 0.0, "_has_events": False, "_native": native})
+        own = {"_experiment": self._experiments[number], "_cell": self._cells[number], "_native": native}
+        other.__dict__.update(own | {"_wall_s": 0.0, "_has_events": False})
         return other
 
 

@@ -12,8 +12,11 @@ use dumbbell_core::packet::{flag, FlowKey, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog, LinkUse};
+use dumbbell_core::slots::SlotTable;
 use dumbbell_core::units::{Duration, Instant, Rate};
 use std::collections::VecDeque;
+
+mod replace;
 
 /// Bytes that a frame of `len` takes on the link.
 #[inline(always)]
@@ -97,6 +100,8 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     taken: u64,
     /// Value of `taken` when it was last settled.
     settled: u64,
+    /// Keys of the flows by slot, for a queue discipline that takes the place of this one.
+    keys: SlotTable<Option<FlowKey>>,
 }
 
 impl<L: Log + Fork> Fork for Listeners<L> {
@@ -114,6 +119,7 @@ impl<A: Aqm, L: Log + Fork> Fork for Bottleneck<A, L> {
             following: self.following.clone(),
             link: self.link.clone(),
             coming: self.coming.clone(),
+            keys: self.keys.clone(),
             ..*self
         })
     }
@@ -148,12 +154,14 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             is_paced,
             taken: 0,
             settled: 0,
+            keys: SlotTable::default(),
         }
     }
 
     /// From now on, packets of slot `flow` belong to the flow with `key`, which is of connection class `class`.
     pub fn flow_starts(&mut self, flow: u32, key: &FlowKey, class: u16) {
         self.aqm.flow_starts(flow, key);
+        *self.keys.entry(flow) = Some(*key);
         self.log.counters.flows.flow_starts(flow, class);
     }
 

@@ -80,6 +80,14 @@ pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
 /// # Errors
 /// A link without a rate whose queue has none.
 pub fn build_queue(config: &RunConfig, hop: usize) -> Result<AnyAqm, ParamError> {
+    build_queue_at(config, hop, config.hop_params(hop).rate, Instant::ZERO)
+}
+
+/// [`build_queue`] at `now`, while the run goes on and the link has this `rate`.
+///
+/// # Errors
+/// A link without a rate whose queue has none.
+pub fn build_queue_at(config: &RunConfig, hop: usize, rate: Rate, now: Instant) -> Result<AnyAqm, ParamError> {
     let (name, params, link, spec) = match hop.checked_sub(1).map(|other| &config.hops[other]) {
         None => (BOTTLENECK, &config.bottleneck, &config.link, &config.aqm),
         Some(other) => (other.name.as_str(), &other.params, &other.link, &other.aqm),
@@ -87,7 +95,7 @@ pub fn build_queue(config: &RunConfig, hop: usize) -> Result<AnyAqm, ParamError>
     // queues of one kind do not draw the same numbers
     let seed = if hop == 0 { config.run.seed } else { mix(config.run.seed ^ (hop as u64) << 48) };
     let (full_frame, small_heads) = (config.hosts.full_frame(), config.hosts.small_heads());
-    let mut any = spec.build(&QueueContext { rate: params.rate, seed, link_layer: params.layer(), full_frame, small_heads });
+    let mut any = spec.build(&QueueContext { rate, seed, link_layer: params.layer(), full_frame, small_heads, now });
     let is_unshaped = matches!(link, Some(LinkSpec::Unshaped(_)));
     if is_unshaped && !any.shapes() {
         let error = ParamError::new("link", "unshaped", "a link with a rate, or a queue that shapes by itself");

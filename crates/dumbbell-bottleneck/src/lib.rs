@@ -5,5 +5,5 @@ mod build;
 mod hop;
 
 pub use bottleneck::{Bottleneck, Listeners, Passage};
-pub use build::{build_queue, check, check_with, queue_discipline, queue_disciplines};
+pub use build::{build_queue, build_queue_at, check, check_with, queue_discipline, queue_disciplines};
 pub use hop::{build_path, without_burst_marks, Hop, HopPart};

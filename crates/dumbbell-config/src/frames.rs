@@ -31,7 +31,8 @@ pub(crate) fn settle(root: &mut Map<String, Value>, full_frame: u16) {
     }
 }
 
-fn settle_algorithm(table: Option<&mut Value>, known: &[AlgorithmSpec], full_frame: u16) {
+/// Sets the keys of an algorithm that [`settle`] sets.
+pub(crate) fn settle_algorithm(table: Option<&mut Value>, known: &[AlgorithmSpec], full_frame: u16) {
     let Some(table) = table.and_then(Value::as_object_mut) else { return };
     let name = table.get("name").and_then(Value::as_str);
     if let Some(spec) = known.iter().find(|spec| Some(spec.name) == name && !table.contains_key("plugin")) {

@@ -1,12 +1,14 @@
 //! Reading the parts of a configuration.
 
 use crate::extensions::{CarrierSpec, Extensions, TransportSpec};
+use crate::frames::settle_algorithm;
 use crate::keys::{field, list, object, read_path, without_keys};
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{AppParams, EcnEcho, FlowParams, UdpParams, WebParams};
-use crate::{AppConfig, FlowConfig, Route, StageConfig, StartRange, UdpConfig, WebConfig};
+use crate::{AppConfig, FlowConfig, Route, RunConfig, StageConfig, StartRange, UdpConfig, WebConfig};
 use dumbbell_core::app::{AppKind, AppSpec, StreamDirection};
-use dumbbell_core::aqm;
+use dumbbell_core::aqm::{self, AqmSpec};
+use dumbbell_core::cc::CcSpec;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError};
 use dumbbell_core::path::StageSpec;
@@ -51,6 +53,38 @@ pub(crate) fn read_control(map: &Map<String, Value>, of_profile: &Map<String, Va
         }
     }
     Ok(control)
+}
+
+/// Refuses an algorithm of a program where only registered ones may be.
+fn refuse_plugin(keys: &Map<String, Value>, allowed: &str) -> Result<(), ParamError> {
+    match keys.get("plugin") {
+        Some(_) => Err(ParamError::new("plugin", "an algorithm of a plugin", allowed)),
+        None => Ok(()),
+    }
+}
+
+impl RunConfig {
+    /// Reads a registered queue discipline of this run: canonical JSON, as `aqm` of a hop.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn read_aqm(&self, value: &Value) -> Result<AqmSpec, ParamError> {
+        let mut own = Value::Object(object(value, "aqm")?.clone());
+        settle_algorithm(Some(&mut own), &aqm::specs(), self.hosts.full_frame());
+        let keys = object(&own, "aqm")?;
+        refuse_plugin(keys, "a registered queue discipline")?;
+        AqmSpec::from_json(keys)
+    }
+
+    /// Reads a registered congestion control of this run: canonical JSON, as `cc` of a flow.
+    ///
+    /// # Errors
+    /// The first key that cannot be used.
+    pub fn read_cc(&self, value: &Value) -> Result<CcSpec, ParamError> {
+        let keys = read_control(&Map::from_iter([("cc".to_owned(), value.clone())]), &self.hosts.profile.controls())?;
+        refuse_plugin(&keys, "a registered congestion control")?;
+        CcSpec::from_json(&keys)
+    }
 }
 
 /// Reads one entry of `[[flows]]` and its count; shares `transport` and `stages` with `last` if they are equal.

@@ -20,6 +20,8 @@ pub enum DropReason {
     Policer,
     /// A filter: a newer acknowledgement says all that it said.
     Filter,
+    /// Another queue discipline replaced the one in which the packet lay.
+    Replaced,
 }
 
 impl DropReason {
@@ -31,6 +33,7 @@ impl DropReason {
             DropReason::Loss => "loss",
             DropReason::Policer => "policer",
             DropReason::Filter => "filter",
+            DropReason::Replaced => "replaced",
         }
     }
 }

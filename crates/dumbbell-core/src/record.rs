@@ -33,7 +33,7 @@ pub struct FlowCounters {
     pub sojourn_ns: u64,
     /// Dropped by the queue because it was full.
     pub dropped_overflow: u64,
-    /// Dropped by the AQM.
+    /// Dropped by the AQM, by a filter, or because another queue discipline replaced the one in which they lay.
     pub dropped_aqm: u64,
     /// Packets that the queue turned into CE.
     pub ce: u64,
@@ -288,7 +288,7 @@ pub struct QueueCounters {
     pub sce_marks: u64,
     /// Drops because the queue was full.
     pub drops_overflow: u64,
-    /// Drops by the AQM.
+    /// Drops by the AQM, by a filter, and of what lay in a queue discipline that another one replaced.
     pub drops_aqm: u64,
 }
 

@@ -158,6 +158,15 @@ impl PySimulation {
         self.call_sim(py, |sim| sim.set(key, &value).map_err(config_error))
     }
 
+    /// Each hop with its queue discipline, by name.
+    fn queues(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        self.call_sim(py, |sim| {
+            let config = sim.config();
+            let others = config.hops.iter().map(|hop| (hop.name.clone(), hop.aqm.name().to_owned()));
+            Ok(std::iter::once((config.hop_name(0).to_owned(), config.aqm.name().to_owned())).chain(others).collect())
+        })
+    }
+
     /// A copy, which goes on to the same bits, with the events that were not taken yet. Raises TypeError if a part cannot be copied.
     fn fork(&self, py: Python<'_>) -> PyResult<PySimulation> {
         let mut shared = SharedCopies::default();

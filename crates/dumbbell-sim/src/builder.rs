@@ -143,20 +143,20 @@ impl<'a> Builder<'a> {
         let Builder { config, extensions, listeners, delivers_ahead, threads, is_changeable } = self;
         let config = RunConfig::read(config, &extensions)?;
         if is_changeable {
-            let mut sim = build_run(config, listeners, extensions.fault, (false, Threads::ONE))?;
+            let mut sim = build_run(config, listeners, extensions.fault, None)?;
             sim.allow_changes();
             return Ok(sim);
         }
-        build_run(config, listeners, extensions.fault, (delivers_ahead, threads))
+        build_run(config, listeners, extensions.fault, Some((delivers_ahead, threads)))
     }
 }
 
-/// The run of `config`, which has not begun.
+/// The run of `config`, which has not begun. It is `fixed`, with a way to deliver packets and threads, or may get another queue discipline.
 pub(crate) fn build_run(
     config: RunConfig,
     listeners: Option<ListenerOfHop<'_>>,
     fault: PluginFault,
-    (delivers_ahead, threads): (bool, Threads),
+    fixed: Option<(bool, Threads)>,
 ) -> Result<Sim, ParamError> {
     let config = Arc::new(config);
     let aqms = queue_disciplines(&config)?;
@@ -165,7 +165,7 @@ pub(crate) fn build_run(
         Some(of_hop) => build_tapped_engine(config, aqms, of_hop),
         // A module for web pages has one engine for all queues: a page loads half as many bytes.
         None if cfg!(target_arch = "wasm32") => build_tapped_engine(config, aqms, Box::new(|_| Box::new(()))),
-        None => build_engine(config, aqms, delivers_ahead, threads),
+        None => build_engine(config, aqms, fixed),
     };
     Ok(Sim::from_run(run, end, fault))
 }
@@ -178,10 +178,12 @@ fn build_tapped_engine(config: Arc<RunConfig>, mut aqms: Vec<AnyAqm>, mut of_hop
     }
 }
 
-fn build_engine(config: Arc<RunConfig>, mut aqms: Vec<AnyAqm>, delivers_ahead: bool, threads: Threads) -> Box<dyn Run> {
-    if config.is_one_hop() {
-        dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, delivers_ahead, threads))
-    } else {
-        Box::new(Engine::over_hops(config, aqms, |_| ()))
+fn build_engine(config: Arc<RunConfig>, mut aqms: Vec<AnyAqm>, fixed: Option<(bool, Threads)>) -> Box<dyn Run> {
+    match fixed {
+        _ if !config.is_one_hop() => Box::new(Engine::over_hops(config, aqms, |_| ())),
+        None => over_tapped_bottleneck(config, aqms.remove(0), ()),
+        Some((ahead, threads)) => {
+            dumbbell_core::with_aqm!(aqms.remove(0), aqm => over_bottleneck(config, aqm, ahead, threads))
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::{FlowParams, RunConfig, BOTTLENECK, REVERSE};
 use dumbbell_config::read_rate_change;
 use dumbbell_core::aqm::AqmSpec;
-use dumbbell_core::cc::external;
+use dumbbell_core::cc::{external, CcSpec};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{loss, StageSpec};
 use dumbbell_core::units::{Duration, Instant, Rate};
@@ -41,6 +41,20 @@ pub enum Change {
         spec: Box<AqmSpec>,
         /// The parameters that change.
         keys: Vec<String>,
+    },
+    /// Another queue discipline takes the place of the present one, whose packets are dropped, as `tc qdisc replace` has it.
+    ReplaceQueue {
+        /// Which hop.
+        hop: usize,
+        /// The queue discipline with all of its parameters.
+        spec: Box<AqmSpec>,
+    },
+    /// Another congestion control takes over a connection of TCP, as the socket option `TCP_CONGESTION` has it.
+    ReplaceControl {
+        /// Which flow.
+        flow: usize,
+        /// The congestion control with all of its parameters.
+        spec: Box<CcSpec>,
     },
     /// A stage loses packets with this probability.
     Loss {
@@ -86,8 +100,8 @@ pub enum Change {
 
 /// The keys that may change.
 const KEYS: &str =
-    "a key such as bottleneck.rate, hop[0].aqm.limit, bottleneck.path[0].probability, flows[0].base_rtt, flows[0].start, \
-flows[0].stop, flows[0].cwnd, flows[0].pacing_rate";
+    "a key such as bottleneck.rate, bottleneck.aqm, hop[0].aqm.limit, bottleneck.path[0].probability, flows[0].cc, flows[0].base_rtt, \
+flows[0].start, flows[0].stop, flows[0].cwnd, flows[0].pacing_rate";
 
 /// Steps of a dotted key.
 fn split_key(key: &str) -> Option<Vec<(&str, Option<usize>)>> {
@@ -185,22 +199,41 @@ fn read_hop_change(
             let change = Map::from_iter([("at".to_owned(), Value::from(0)), ("rate".to_owned(), value.clone())]);
             read_rate_change(&change.into()).map(|read| Change::Rate { hop, rate: read.rate })
         }
-        [("aqm", None), (name, None)] => read_queue_change(aqm, hop, name, value),
+        [("aqm", None), (name, None)] => read_queue_change(aqm, hop, one(name, value)),
+        [("aqm", None)] => read_queue(config, aqm, hop, value),
         [("path", Some(stage)), ("probability", None)] => read_loss(path, StagePlace::Ahead(hop), *stage, value),
         [("behind", Some(stage)), ("probability", None)] => read_loss(behind, StagePlace::Behind(hop), *stage, value),
         _ => return None,
     })
 }
 
-fn read_queue_change(aqm: &AqmSpec, hop: usize, name: &str, value: &Value) -> Result<Change, ParamError> {
+/// Reads other values of some parameters of `aqm`; the rest stays.
+fn read_queue_change(aqm: &AqmSpec, hop: usize, given: Map<String, Value>) -> Result<Change, ParamError> {
     if let AqmSpec::Dyn(_) = aqm {
         let found = format!("a parameter of {}", aqm.name());
         return Err(ParamError::new("aqm", found, "parameters of registered queue disciplines"));
     }
+    let names = given.keys().cloned().collect();
     let mut keys = aqm.values();
     keys.insert("name".to_owned(), aqm.name().into());
-    keys.insert(name.to_owned(), value.clone());
-    Ok(Change::Queue { hop, spec: Box::new(AqmSpec::from_json(&keys)?), keys: vec![name.to_owned()] })
+    keys.extend(given);
+    Ok(Change::Queue { hop, spec: Box::new(AqmSpec::from_json(&keys)?), keys: names })
+}
+
+/// Reads a queue discipline in the place of `aqm`. One of the same kind is `aqm` with other values of the given parameters: `tc qdisc replace` changes it then
+/// (`tc_modify_qdisc`).
+fn read_queue(config: &RunConfig, aqm: &AqmSpec, hop: usize, value: &Value) -> Result<Change, ParamError> {
+    let name = value.get("name").and_then(Value::as_str);
+    match (aqm, value) {
+        (AqmSpec::Dyn(_), _) => {}
+        (_, Value::Object(keys)) if name == Some(aqm.name()) && !keys.contains_key("plugin") => {
+            let (present, mut given) = (aqm.values(), keys.clone());
+            given.retain(|key, value| key != "name" && present.get(key) != Some(value));
+            return read_queue_change(aqm, hop, given);
+        }
+        _ => {}
+    }
+    Ok(Change::ReplaceQueue { hop, spec: Box::new(config.read_aqm(value)?) })
 }
 
 fn read_flow_change(
@@ -227,6 +260,7 @@ fn read_flow_change(
         [("base_rtt", None)] => {
             FlowParams::from_json(&one("base_rtt", value)).map(|params| Change::BaseRtt { flow, rtt: params.base_rtt })
         }
+        [("cc", None)] => config.read_cc(value).map(|spec| Change::ReplaceControl { flow, spec: Box::new(spec) }),
         [("start", None)] => read_time(value, now).map(|at| Change::Start { flow, at }),
         [("stop", None)] => read_time(value, now).map(|at| Change::Stop { flow, at }),
         [("path", Some(stage)), ("probability", None)] => read_loss(stages().0, StagePlace::Data(flow), *stage, value),

@@ -155,7 +155,7 @@ impl Sim {
     /// A link without a rate whose queue has none.
     pub fn on_threads(config: RunConfig, count: usize) -> Result<Sim, ParamError> {
         let threads = Threads { count: count.max(1), ..Threads::ONE };
-        builder::build_run(config, None, PluginFault::default(), (builder::delivers_ahead(), threads))
+        builder::build_run(config, None, PluginFault::default(), Some((builder::delivers_ahead(), threads)))
     }
 
     /// A run of `config` with algorithms and listeners that are not registered.

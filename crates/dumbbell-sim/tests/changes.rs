@@ -6,6 +6,7 @@ use drawn::{count_cases, format_measures, net, one, rarely, MS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::{Duration, Instant};
+use dumbbell_core::{aqm, cc};
 use dumbbell_sim::{run, Sim};
 use serde_json::{json, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -360,7 +361,7 @@ fn draw_change(rng: &mut Rng, config: &Value) -> (String, Value) {
             return (format!("{hop}.aqm.{param}"), value);
         }
     }
-    match rng.draw_below(8) {
+    match rng.draw_below(11) {
         0 => (format!("{hop}.rate"), json!(*one(rng, &[100_000, MBIT, 7 * MBIT, 300 * MBIT]))),
         1 => (format!("{hop}.aqm.limit"), json!(1 + rng.draw_below(300))),
         2 => (format!("{hop}.aqm.target"), json!(1_000 + rng.draw_below(30 * MS))),
@@ -368,6 +369,8 @@ fn draw_change(rng: &mut Rng, config: &Value) -> (String, Value) {
         4 => (format!("flows[{flow}].start"), Value::Null),
         5 => (format!("flows[{flow}].stop"), Value::Null),
         6 => (format!("flows[{flow}].cwnd"), json!(1 + rng.draw_below(100))),
+        7 | 8 => (format!("{hop}.aqm"), json!({"name": one(rng, &aqm::specs()).name})),
+        9 => (format!("flows[{flow}].cc"), json!({"name": one(rng, &cc::specs()).name})),
         _ => (format!("flows[{flow}].base_rtt"), json!(*one(rng, &[0, 1, 3 * MS, 10 * MS, 55 * MS]))),
     }
 }

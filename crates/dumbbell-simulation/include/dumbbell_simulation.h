@@ -50,7 +50,7 @@ uint64_t dumbbell_simulation_time(const dumbbell_simulation *);
 const char *dumbbell_simulation_view(dumbbell_simulation *);
 
 /* Changes what `key`, as in an experiment file, stands for to `value`, canonical JSON: "bottleneck.rate" to "1000000", "flows[0].stop" to "null",
- * which is now. Returns 0, and -1 if that cannot be; then nothing has changed. */
+ * which is now, "bottleneck.aqm" to "{\"name\": \"codel\"}" and "flows[0].cc" to "{\"name\": \"reno\"}", which take the place of the present ones. Returns 0, and -1 if that cannot be; then nothing has changed. */
 int dumbbell_simulation_set(dumbbell_simulation *, const char *key, const char *value, char *error, size_t size);
 
 /* A copy of the simulation, which goes on to the same bits; NULL if there is none. It is a state to return to, any number of times, or a simulation to go on with. */

@@ -31,7 +31,7 @@ export interface Hop extends Table {
   rate_changes?: { at: number; rate: number }[];
 }
 
-/** A change of a parameter of a queue at a time, ns, while the run goes on. The engine's `set` makes it; an experiment file has no words for it. */
+/** A change of a queue, of one of its parameters, or of the control of a flow at a time, ns, while the run goes on. The engine's `set` makes it; an experiment file has no words for it. */
 export interface Setting {
   at: number;
   key: string;
@@ -132,7 +132,7 @@ export type Change =
   | { kind: "loss"; flow: number; probability: number }
   | { kind: "stop"; table: SenderTable; index: number }
   | { kind: "set"; key: string; value: unknown }
-  | { kind: "replace"; index: number; cc: Spec }
+  | { kind: "control"; index: number; cc: Spec }
   | { kind: "join"; flow: Flow };
 
 /** Returns the experiment in which a change happens at a time, ns. What happened before that time stays the same, to the bit. */
@@ -152,13 +152,13 @@ export function changeAt(experiment: Experiment, change: Change, time: number): 
     case "join":
       return setKey(experiment, ["flows", experiment.flows.length], { ...change.flow, start: { min: at, max: at } });
     case "set": {
-      const others = (experiment.settings ?? []).filter((one) => one.key !== change.key || one.at < at);
+      // parameters of a queue that another one replaces go with it
+      const others = (experiment.settings ?? []).filter((one) => one.at < at || !`${one.key}.`.startsWith(`${change.key}.`));
       return { ...experiment, settings: [...others, { at, key: change.key, value: change.value }].sort((a, b) => a.at - b.at) };
     }
-    case "replace": {
-      const { stop: _, count: _count, ...flow } = experiment.flows[change.index]!;
-      const stopped = changeAt(experiment, { kind: "stop", table: "flows", index: change.index }, time);
-      return changeAt(stopped, { kind: "join", flow: { ...flow, cc: change.cc } as Flow }, time);
+    case "control": {
+      const numbers = [...listFlows(experiment).entries()].filter(([, one]) => one.table === "flows" && one.index === change.index);
+      return numbers.reduce((sum, [number]) => changeAt(sum, { kind: "set", key: `flows[${number}].cc`, value: change.cc }, time), experiment);
     }
   }
 }
@@ -170,6 +170,16 @@ function changePath(experiment: Experiment, flow: number, stage: Spec, at: numbe
     .filter((one) => one.name !== stage.name || Number(one["from"] ?? 0) < at)
     .map((one) => (one.name === stage.name && (one["to"] === undefined || Number(one["to"]) > at) ? { ...one, to: at } : one));
   return setKey(experiment, ["flows", flow, "path"], lasts ? [...kept, { ...stage, from: at }] : kept);
+}
+
+/** The value that a setting has given to a key by a time, ns. */
+export function findSetting(experiment: Experiment, key: string, time: number): unknown {
+  return experiment.settings?.findLast((one) => one.key === key && one.at <= time)?.value;
+}
+
+/** The queue of a hop at a time, ns: that of the file, or the last one that has replaced it. */
+export function findQueue(experiment: Experiment, hop: "bottleneck" | "reverse", time: number): Spec | undefined {
+  return (findSetting(experiment, `${hop}.aqm`, time) as Spec | undefined) ?? experiment[hop]?.aqm;
 }
 
 /** The rate of the bottleneck at a time, ns: what the file says first, or the last change. */

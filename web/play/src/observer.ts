@@ -94,6 +94,7 @@ const DROP_WORDS: Record<string, string> = {
   loss: "lost on the path",
   policer: "by the policer",
   filter: "by the ACK filter",
+  replaced: "because another queue took its place",
 };
 /** States of Linux's congestion machine. */
 const MACHINE = ["open", "disorder", "cwr", "recovery", "loss"];

@@ -1,6 +1,6 @@
 // A simulation that the page advances, changes, and takes back to an earlier state.
 
-import type { Experiment, Setting, Table } from "./experiment";
+import type { Experiment, Setting, Spec, Table } from "./experiment";
 import { makeConfig } from "./experiment";
 import type { Registry } from "./registry";
 
@@ -207,23 +207,27 @@ export function measureRun(engine: Engine, experiment: Experiment): Outcome {
   return new Measurement(engine, experiment).work(Infinity)!;
 }
 
-/** The parameters of the queues of an experiment that may change while its run goes on, as keys of settings. */
+/** The parameters that may change while the run goes on, of each queue that the experiment has at any time: its name, a dot, and that of the parameter. */
 export function listChangeable(engine: Engine, registry: Registry, experiment: Experiment): string[] {
   const run = engine.start(makeConfig(experiment), { changeable: true });
-  const found: string[] = [];
+  const found = new Set<string>();
   for (const hop of ["bottleneck", "reverse"] as const) {
-    const aqm = experiment[hop]?.aqm;
-    const params = registry.aqm.find((one) => one.name === aqm?.name)?.params ?? [];
-    for (const param of params) {
-      const key = `${hop}.aqm.${param.name}`;
-      try {
-        run.set(key, aqm![param.name] ?? param.default);
-        found.push(key);
-      } catch {
-        // the engine refuses parameters that cannot change
-      }
+    const replacing = (experiment.settings ?? []).filter((one) => one.key === `${hop}.aqm`).map((one) => one.value as Spec);
+    for (const aqm of [experiment[hop]?.aqm, ...replacing]) {
+      const accepts = (key: string, value: unknown): boolean => {
+        try {
+          run.set(key, value);
+          return true;
+        } catch {
+          return false;
+        }
+      };
+      // the engine refuses parameters that cannot change
+      if (!aqm || !accepts(`${hop}.aqm`, aqm)) continue;
+      for (const { name, default: usual } of registry.aqm.find((one) => one.name === aqm.name)?.params ?? [])
+        if (accepts(`${hop}.aqm.${name}`, aqm[name] ?? usual)) found.add(`${aqm.name}.${name}`);
     }
   }
   run.forget();
-  return found;
+  return [...found];
 }

@@ -10,7 +10,7 @@ import { formatQuantity } from "./quantities";
 import type { Registry } from "./registry";
 import type { SeedRun } from "./seeds";
 import { SeedRuns } from "./seeds";
-import { formatSetting } from "./settings";
+import { describeSetting } from "./settings";
 import { listChangeable, Measurement, Simulation } from "./simulation";
 import type { Engine, Outcome, Snapshot } from "./simulation";
 import { SnapshotRing } from "./snapshots";
@@ -57,7 +57,7 @@ function listAnnouncements(experiment: Experiment): { time: number; kind: StoryK
     if (typeof stop === "number") found.push({ time: stop / MS, kind: "stop", flow, text: `flow ${flow + 1} (${name}) stopped sending new data.` });
   });
   for (const one of experiment.settings ?? [])
-    found.push({ time: one.at / MS, kind: "set", flow: -1, text: `${one.key} became ${formatSetting(one, experiment, registry)}.` });
+    found.push({ time: one.at / MS, kind: "set", flow: -1, text: `${describeSetting(one, experiment, registry)}.` });
   return found.sort((a, b) => a.time - b.time);
 }
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Experiment, Flow } from "../src/experiment";
-import { changeAt, findRate, listFlows, makeConfig, makeSender, MS, SECOND } from "../src/experiment";
+import { changeAt, findRate, listFlows, makeConfig, makeSender, MS, SECOND, setKey } from "../src/experiment";
 import { applyChanges, binOf, boundOf, Chronicle, computeQuantile, computeRatesAt, L4S, MARKED, Observer, PACKET_COLUMNS, Place } from "../src/observer";
 import { PRESETS } from "../src/presets";
+import { describeSetting, findSettingParam } from "../src/settings";
 import type { EventNames } from "../src/simulation";
 import { listChangeable, measureRun, Simulation } from "../src/simulation";
 import { MOST_SNAPSHOTS, SnapshotRing } from "../src/snapshots";
@@ -195,7 +196,7 @@ test("a parameter of the queue changes in mid-run, as the engine changes it", ()
   const codel = PRESETS.find((one) => one.bottleneck.aqm.name === "codel")!;
   const { registry } = engine;
   const keys = listChangeable(engine, registry, codel);
-  assert.deepEqual(keys, ["limit", "target", "interval", "ecn", "ce_threshold"].map((name) => `bottleneck.aqm.${name}`));
+  assert.deepEqual(keys, ["limit", "target", "interval", "ecn", "ce_threshold"].map((name) => `codel.${name}`));
   const changed = changeAt(codel, { kind: "set", key: "bottleneck.aqm.target", value: 50 * MS }, 3 * SECOND);
   assert.deepEqual(changed.settings, [{ at: 3 * SECOND, key: "bottleneck.aqm.target", value: 50 * MS }]);
   assert.deepEqual(observe(changed, 3000).samples, observe(codel, 3000).samples);
@@ -209,10 +210,35 @@ test("a parameter of the queue changes in mid-run, as the engine changes it", ()
   assert.equal(measureRun(engine, same).digest, measureRun(engine, codel).digest);
 });
 
-test("another control takes over: a flow stops and a new one begins", () => {
-  const [fifo] = PRESETS;
-  const replaced = changeAt(fifo!, { kind: "replace", index: 0, cc: { name: "bbr3" } }, 3 * SECOND);
-  assert.deepEqual(replaced.flows.map((one) => [one.cc.name, one.start?.min, one.stop]), [["cubic", undefined, 3 * SECOND], ["cubic", 4 * SECOND, undefined], ["bbr3", 3 * SECOND, undefined]]);
+test("another queue takes the place of a full one, whose packets are dropped", () => {
+  const fifo = PRESETS[0]!;
+  const replaced = changeAt(fifo, { kind: "set", key: "bottleneck.aqm", value: { name: "fq_codel" } }, 3 * SECOND);
+  const before = observe(fifo, 3000);
+  const after = observe(replaced, 3000);
+  const queued = before.view.backlog_packets;
+  assert.ok(queued > 50, `${queued}`);
+  const sum = (drops: Map<number, number>) => [...drops.values()].reduce((all, one) => all + one, 0);
+  assert.equal(sum(after.observer.dropsByFlow) - sum(before.observer.dropsByFlow), queued);
+  assert.ok(after.observer.stories.kept.some((one) => one.text.includes("dropped because another queue took its place")));
+  // its parameters are those of the new one, until another queue comes before them
+  const { registry } = engine;
+  assert.ok(listChangeable(engine, registry, replaced).includes("fq_codel.quantum"));
+  const tuned = changeAt(replaced, { kind: "set", key: "bottleneck.aqm.target", value: MS }, 4 * SECOND);
+  assert.equal(findSettingParam(tuned.settings![1]!, tuned, registry)?.doc, registry.aqm.find((one) => one.name === "fq_codel")!.params.find((one) => one.name === "target")!.doc);
+  assert.notEqual(measureRun(engine, tuned).digest, measureRun(engine, replaced).digest);
+  assert.deepEqual(changeAt(tuned, { kind: "set", key: "bottleneck.aqm", value: { name: "pie" } }, 2 * SECOND).settings, [{ at: 2 * SECOND, key: "bottleneck.aqm", value: { name: "pie" } }]);
+});
+
+test("another control takes over the connection of each flow of its table", () => {
+  const fifo = setKey(PRESETS[0]!, ["flows", 0, "count"], 2);
+  const replaced = changeAt(fifo, { kind: "control", index: 0, cc: { name: "bbr3" } }, 3 * SECOND);
+  assert.deepEqual(replaced.flows, fifo.flows);
+  assert.deepEqual(replaced.settings, [0, 1].map((flow) => ({ at: 3 * SECOND, key: `flows[${flow}].cc`, value: { name: "bbr3" } })));
+  assert.deepEqual(observe(replaced, 2990).samples, observe(fifo, 2990).samples);
+  const outcome = measureRun(engine, replaced);
+  assert.deepEqual(outcome.tables["flows"]!["cc"]!.slice(0, 3), ["bbr3", "bbr3", "cubic"]);
+  assert.equal(measureRun(engine, replaced).digest, outcome.digest);
+  assert.deepEqual(replaced.settings!.map((one) => describeSetting(one, replaced, engine.registry)), [1, 2].map((flow) => `bbr3 replaces cubic as the control of flow ${flow}`));
 });
 
 test("a chronicle keeps the newest entries, and its reader has the same ones", () => {

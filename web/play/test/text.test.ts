@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Experiment, Spec } from "../src/experiment";
-import { dropDefaults, MS, setKey } from "../src/experiment";
+import { dropDefaults, MS, SECOND, setKey } from "../src/experiment";
 import { formatLink, packText, readLink, unpackText } from "../src/link";
 import { PRESETS } from "../src/presets";
 import { formatLimits, formatQuantity, parseQuantity, ValueError } from "../src/quantities";
@@ -79,10 +79,15 @@ const SETTING = { at: 1_500_000_000, key: "bottleneck.aqm.target", value: 20 * M
 test("a run with settings is repeated by a program", () => {
   const codel = PRESETS.find((one) => one.bottleneck.aqm.name === "codel")!;
   assert.equal(formatRepetition(codel, registry, "a.toml"), "dumbbell run a.toml");
-  const settings = [SETTING, { ...SETTING, key: "bottleneck.aqm.ecn", value: true }];
+  const algorithms = [
+    { at: 2 * SECOND, key: "flows[0].cc", value: { name: "bbr3" } },
+    { at: 2 * SECOND, key: "bottleneck.aqm", value: { name: "fq_codel", target: 5 * MS, ecn: false } },
+    { at: 3 * SECOND, key: "bottleneck.aqm.quantum", value: 300 },
+  ];
+  const settings = [SETTING, { ...SETTING, key: "bottleneck.aqm.ecn", value: true }, ...algorithms];
   assert.equal(
     formatRepetition({ ...codel, settings }, registry, "a.toml"),
-    'import dumbbell\n\nrun = dumbbell.Simulation("a.toml", seed=1)\nrun.step(until="1.5s")\nrun.set("bottleneck.aqm.target", "20ms")\nrun.set("bottleneck.aqm.ecn", True)\nprint(run.finish().runs)',
+    'import dumbbell\n\nrun = dumbbell.Simulation("a.toml", seed=1)\nrun.step(until="1.5s")\nrun.set("bottleneck.aqm.target", "20ms")\nrun.set("bottleneck.aqm.ecn", True)\nrun.step(until="2s")\nrun.set("flows[0].cc", "bbr3")\nrun.set("bottleneck.aqm", {"name": "fq_codel", "target": "5ms", "ecn": False})\nrun.step(until="3s")\nrun.set("bottleneck.aqm.quantum", "300B")\nprint(run.finish().runs)',
   );
 });
 

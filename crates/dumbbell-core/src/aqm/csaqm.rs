@@ -108,7 +108,7 @@ impl State {
             fifo: Fifo::default(),
             histogram: ValueHistogram::new(),
             ctv: 0,
-            next_update: Instant::ZERO + params.interval,
+            next_update: context.now + params.interval,
             updates: 0,
             updates_above: 0,
             below_ctv: 0,

@@ -121,7 +121,7 @@ impl State {
             fifo: Fifo::default(),
             queued: 0,
             rng: Rng::stream(context.seed, NAME, 0),
-            next_update: Instant(1 + Rng::stream(context.seed, "docsis_pie phase", 0).draw_below(INTERVAL.0)),
+            next_update: context.first_tick("docsis_pie phase", INTERVAL, INTERVAL),
             activity: Activity::Inactive,
             prob: 0.0,
             accumulated: 0.0,

@@ -90,7 +90,7 @@ impl State {
             limit: params.limit as usize,
             queues,
             rng: Rng::stream(context.seed, NAME, 0),
-            next_update: pie.first_update(context.seed),
+            next_update: pie.first_update(context),
             pie,
             batches: vec![Vec::new(); params.flows.div_ceil(BATCH) as usize],
             batch: 0,

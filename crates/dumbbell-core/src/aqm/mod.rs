@@ -15,7 +15,8 @@ use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::{FlowKey, Packet, MTU_FRAME};
 use crate::param::{algorithm_specs, AlgorithmSpec, Factory, ParamError};
-use crate::units::{Instant, Rate};
+use crate::rng::Rng;
+use crate::units::{Duration, Instant, Rate};
 pub use dyn_aqm::DynAqm;
 use serde_json::{Map, Value};
 
@@ -56,12 +57,23 @@ pub struct QueueContext {
     pub full_frame: u16,
     /// Small buffers come from a cache of their own ([`crate::buffers`]).
     pub small_heads: bool,
+    /// When it is built: before the run, at 0, or in the place of another one.
+    pub now: Instant,
 }
 
 impl QueueContext {
     /// For a link on which frames cost what they are, with an MTU of 1500, and buffers as Linux 6.12 has them.
     pub fn new(rate: Rate, seed: u64) -> QueueContext {
-        QueueContext { rate, seed, link_layer: LinkLayer::RAW, full_frame: MTU_FRAME, small_heads: true }
+        QueueContext { rate, seed, link_layer: LinkLayer::RAW, full_frame: MTU_FRAME, small_heads: true, now: Instant::ZERO }
+    }
+
+    /// Returns when a clock that ticks every `interval` ticks for the first time. A discipline that is built before the run is older than the run, so that it may be at any time within `interval`,
+    /// drawn from the stream `phase`; one that is built while the run goes on starts its clock, which ticks after `first`.
+    pub fn first_tick(&self, phase: &str, interval: Duration, first: Duration) -> Instant {
+        if self.now == Instant::ZERO {
+            return Instant(1 + Rng::stream(self.seed, phase, 0).draw_below(interval.0));
+        }
+        self.now + first
     }
 }
 

@@ -120,7 +120,7 @@ impl State {
             packets_in: 0,
             ecn_mark: 0,
             maxq: 0,
-            next_update: Instant(1 + Rng::stream(context.seed, "pi2 phase", 0).draw_below(params.tupdate.0)),
+            next_update: context.first_tick("pi2 phase", params.tupdate, params.tupdate),
             params,
         }
     }

@@ -179,6 +179,9 @@ pub struct PieVars {
     departures: Departures,
 }
 
+/// From the start of a queue to its first update: `HZ / 2` in `pie_init` of sch_pie.c.
+const FIRST_UPDATE: Duration = Duration::from_millis(500);
+
 impl Pie {
     /// PIE with `params` on a device whose full frames have this number of bytes.
     pub fn new(params: &Params, full_frame: u16) -> Pie {
@@ -201,9 +204,10 @@ impl Pie {
         }
     }
 
-    /// Time of the first update: the queue is older than the run, so that it may come at any time within `tupdate`.
-    pub fn first_update(&self, seed: u64) -> Instant {
-        Instant(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
+    /// Time of the first update of a queue that is built for `context`.
+    pub fn first_update(&self, context: &QueueContext) -> Instant {
+        let first = if self.version == PieVersion::Rfc8033 { self.tupdate } else { FIRST_UPDATE };
+        context.first_tick("pie phase", self.tupdate, first)
     }
 
     /// State of an idle queue.
@@ -438,7 +442,7 @@ impl State {
             vars: pie.vars(),
             fifo: Fifo::default(),
             rng: Rng::stream(context.seed, NAME, 0),
-            next_update: pie.first_update(context.seed),
+            next_update: pie.first_update(context),
             pie,
         }
     }
@@ -515,7 +519,7 @@ mod tests {
         for (version, ms) in [(PieVersion::Linux, 16), (PieVersion::Linux4, 31), (PieVersion::Rfc8033, 15)] {
             let pie = pie(version);
             assert_eq!(pie.tupdate, Duration::from_millis(ms));
-            let firsts: Vec<Instant> = (0..100).map(|seed| pie.first_update(seed)).collect();
+            let firsts: Vec<Instant> = (0..100).map(|seed| pie.first_update(&QueueContext { seed, ..context(10) })).collect();
             assert!(firsts.iter().all(|&first| first > Instant::ZERO && first <= Instant::ZERO + pie.tupdate));
             // 100 uniform moments: the least and the greatest are within a tenth of the ends, but for 0.9^100 = 3e-5
             assert!(

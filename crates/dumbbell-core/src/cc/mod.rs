@@ -52,6 +52,9 @@ pub trait CongestionControl {
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
 
+    /// Another control takes its place ([`Sender::replace_control`](crate::tcp::sender::Sender::replace_control)): it takes back what it set for itself. Linux `release`.
+    fn release(&mut self, _conn: &mut Conn) {}
+
     /// Called for every ACK, after the scoreboard is updated and before the congestion machine runs. With
     /// [`early_ack_event`](crate::tcp::host::HostParams::early_ack_event): before the update.
     fn in_ack_event(&mut self, _conn: &mut Conn, _ack: &AckEvent) {}
@@ -266,6 +269,9 @@ impl CongestionControl for AnyCc {
     }
     fn init(&mut self, conn: &mut Conn) {
         dispatch!(self, cc => cc.init(conn))
+    }
+    fn release(&mut self, conn: &mut Conn) {
+        dispatch!(self, cc => cc.release(conn))
     }
     #[inline]
     fn in_ack_event(&mut self, conn: &mut Conn, ack: &AckEvent) {

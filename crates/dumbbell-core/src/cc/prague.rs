@@ -547,6 +547,11 @@ impl CongestionControl for State {
         self.begin_round(conn);
     }
 
+    /// Unlike BBR's, its pacing ends with it. Linux `prague_release`.
+    fn release(&mut self, conn: &mut Conn) {
+        conn.paced = false;
+    }
+
     /// The slow-start threshold stays; what falls is the window.
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
         if cause == Congestion::Ecn {

@@ -131,6 +131,22 @@ impl SenderEcn {
         self.asked.required && !self.agreed
     }
 
+    /// Another control takes over once both ends have negotiated: it uses what they agreed on. A codepoint on every packet stays, as Linux's `TCP_ECN_ECT_PERMANENT` does.
+    ///
+    /// # Errors
+    /// Says of the connection what the control misses.
+    pub fn take_over(&mut self, asked: EcnUse) -> Result<(), &'static str> {
+        if asked.required && !self.agreed {
+            return Err("whose ends have not agreed to ECN");
+        }
+        if asked.only_accurate && !self.accurate {
+            return Err("whose receiver does not count CE (AccECN)");
+        }
+        let every_packet = asked.every_packet || self.asked.every_packet;
+        self.asked = EcnUse { every_packet, ..asked };
+        Ok(())
+    }
+
     /// Reads the echo of an ACK from a receiver that does not count.
     #[inline]
     pub fn ece(&self, ack: &Ack) -> bool {

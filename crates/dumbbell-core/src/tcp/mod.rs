@@ -44,6 +44,7 @@ mod rate;
 pub mod receiver;
 pub mod recovery;
 mod reordering;
+mod replace;
 pub mod scoreboard;
 pub mod sender;
 pub mod stats;

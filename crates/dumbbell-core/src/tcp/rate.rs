@@ -51,6 +51,8 @@ pub(super) struct RateSampler {
     /// The segment that a tail-loss probe repeated was sent while the application was the limit. Linux `tlp_orig_data_app_limited`.
     pub probed_app_limited: bool,
     newest: Option<Newest>,
+    /// Segments below this that were not sent since have no record, as `sk_buff`s without `tx.delivered_mstamp`: their control asked for no samples.
+    recorded_from: u64,
     /// Loss marks that the control has not received yet.
     pub losses: Vec<LossEvent>,
     /// The last sample, if samples are asked for.
@@ -71,6 +73,9 @@ impl Observer for RateSampler {
     fn on_lost(&mut self, seq: u64, segment: &Segment) {
         self.lost += 1;
         let record = *self.record(seq);
+        if self.lacks_record(seq, &record) {
+            return;
+        }
         self.losses.push(LossEvent {
             seq,
             tx_in_flight: record.in_flight - u32::from(record.behind),
@@ -90,10 +95,30 @@ impl RateSampler {
             app_limited: 0,
             lost: 0,
             probed_app_limited: false,
+            recorded_from: 0,
             newest: None,
             losses: Vec::new(),
             kept: None,
         }
+    }
+
+    /// For a connection that has segments in flight, which were not recorded.
+    pub fn begin_amid(conn: &Conn) -> RateSampler {
+        let now = conn.now.as_micros();
+        let most = (u64::from(conn.packets_out()) + 1).next_power_of_two().max(16);
+        RateSampler {
+            ring: vec![SentRecord::default(); most as usize],
+            delivered_at: now,
+            first_sent: now,
+            recorded_from: conn.snd_nxt,
+            ..RateSampler::new()
+        }
+    }
+
+    /// Whether segment `seq` was sent before segments were recorded.
+    #[inline]
+    fn lacks_record(&self, seq: u64, record: &SentRecord) -> bool {
+        seq < self.recorded_from && record.sent == 0
     }
 
     /// Keeps the sample of an ACK for [`RateSampler::take_kept`].
@@ -194,6 +219,9 @@ impl RateSampler {
         let Some(Newest { seq, retransmitted, .. }) = self.newest.take() else { return };
         // nothing was sent since it was delivered
         let record = *self.record(seq);
+        if self.lacks_record(seq, &record) {
+            return;
+        }
         self.first_sent = record.sent;
         let sending = record.sent - record.first_sent;
         let acknowledging = now - record.delivered_at;

@@ -218,6 +218,13 @@ impl Receiver {
         self.echo == Echo::Accurate
     }
 
+    /// Negotiates by these options, before the connection begins.
+    #[cold]
+    pub fn set_options(&mut self, options: FlowOptions) {
+        self.accepts_ecn = options.ecn;
+        self.echo = options.echo;
+    }
+
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         (self.out_of_order.capacity() + self.recent.capacity()) * std::mem::size_of::<Block>()

@@ -209,6 +209,12 @@ impl WriteQueue {
         }
     }
 
+    /// Becomes, before anything is written, a queue whose send buffer grows to hold so many windows.
+    pub fn begin_with_windows(&mut self, windows: u8, host: &HostParams) {
+        self.windows = windows;
+        self.size = send_buffer(windows, LEAST_WINDOW, host);
+    }
+
     /// Segments in all that the application will want to send.
     #[inline]
     pub fn segments(&self, mss: u32) -> u64 {

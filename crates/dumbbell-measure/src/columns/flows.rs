@@ -138,7 +138,7 @@ columns! {
         sojourn_mean_ms: f64 = |row| row.result.sojourn_mean_ms(), unit "ms", label "time in queue, mean";
         /// Packets of the flow dropped because the queue was full.
         drops_overflow: u64 = |row| row.result.counters.dropped_overflow, unit "packets", label "drops, overflow";
-        /// Packets of the flow dropped by the AQM.
+        /// Packets of the flow dropped by the AQM, or in a queue discipline that another one replaced.
         drops_aqm: u64 = |row| row.result.counters.dropped_aqm, unit "packets", label "drops, AQM";
         /// Packets of the flow that the queue dropped, for whatever reason.
         #[doc = AT_QUEUE]

@@ -75,7 +75,7 @@ columns! {
         sce_marks: u64 = |row| row.counted.queue.sce_marks, unit "packets", label "SCE marks";
         /// Packets dropped because the queue was full.
         drops_overflow: u64 = |row| row.counted.queue.drops_overflow, unit "packets", label "drops, overflow";
-        /// Packets dropped by the AQM.
+        /// Packets dropped by the AQM, or in a queue discipline that another one replaced.
         drops_aqm: u64 = |row| row.counted.queue.drops_aqm, unit "packets", label "drops, AQM";
         /// Packets that the queue dropped in the whole run, for whatever reason.
         drops: u64 = |row| row.counted.drops(), unit "packets";

@@ -151,7 +151,7 @@ columns! {
         sce_marks: u64 = |run| run.queue.sce_marks, unit "packets", label "SCE marks";
         /// Packets dropped because the queue was full.
         drops_overflow: u64 = |run| run.queue.drops_overflow, unit "packets", label "drops, overflow";
-        /// Packets dropped by the AQM.
+        /// Packets dropped by the AQM, or in a queue discipline that another one replaced.
         drops_aqm: u64 = |run| run.queue.drops_aqm, unit "packets", label "drops, AQM";
         /// Packets that the queue dropped in the whole run, for whatever reason.
         drops: u64 = RunRow::drops, unit "packets";

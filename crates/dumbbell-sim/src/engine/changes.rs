@@ -8,13 +8,13 @@ use super::transport::Transport;
 use super::Engine;
 use crate::agents::FlowObservation;
 use crate::change::{Change, StagePlace};
-use crate::config::RateChange;
+use crate::config::{FlowConfig, RateChange, RunConfig};
 use crate::extensions::TransportSpec;
 use crate::hop_log::Backlog;
 use crate::{ControlView, HopView};
-use dumbbell_bottleneck::build_queue;
-use dumbbell_core::aqm::{Aqm, AqmSpec};
-use dumbbell_core::cc::AnyCc;
+use dumbbell_bottleneck::build_queue_at;
+use dumbbell_core::aqm::{AnyAqm, Aqm, AqmSpec};
+use dumbbell_core::cc::{AnyCc, CcContext, CcSpec};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::ring::Ring;
 use dumbbell_core::units::{Duration, Instant, Rate};
@@ -33,6 +33,8 @@ impl<N: Topology> Engine<N> {
         match change {
             Change::Rate { hop, rate } => self.change_rate(*hop, *rate, now),
             Change::Queue { hop, spec, keys } => return self.change_queue(*hop, (spec, keys), now),
+            Change::ReplaceQueue { hop, spec } => return self.replace_queue(*hop, spec, now),
+            Change::ReplaceControl { flow, spec } => return self.replace_control(*flow, spec, now),
             Change::Loss { place, stage, probability } => self.change_loss(*place, *stage, *probability),
             Change::BaseRtt { flow, rtt } => return self.change_base_rtt(*flow, *rtt, now),
             Change::Start { flow, at } => return self.change_start(*flow, *at),
@@ -51,12 +53,10 @@ impl<N: Topology> Engine<N> {
     }
 
     fn change_queue(&mut self, hop: usize, (spec, keys): (&AqmSpec, &[String]), now: Instant) -> Result<(), ParamError> {
-        let mut config = (*self.config).clone();
-        match hop.checked_sub(1) {
-            None => config.aqm = spec.clone(),
-            Some(other) => config.hops[other].aqm = spec.clone(),
+        if keys.is_empty() {
+            return Ok(());
         }
-        let fresh = build_queue(&config, hop)?;
+        let (config, fresh) = self.build_other_queue(hop, spec, now)?;
         let changeable = fresh.changeable();
         if let Some(key) = keys.iter().find(|key| !changeable.contains(&key.as_str())) {
             let found = format!("a parameter that {} cannot change while it runs", spec.name());
@@ -64,6 +64,71 @@ impl<N: Topology> Engine<N> {
             return Err(ParamError::new(format!("aqm.{key}"), found, allowed));
         }
         self.net.take_params(hop, fresh, now).map_err(|error| error.prefix_key("aqm"))?;
+        self.config = Arc::new(config);
+        Ok(())
+    }
+
+    /// Returns the configuration with `spec` as the queue discipline of `hop`, and the discipline.
+    fn build_other_queue(&self, hop: usize, spec: &AqmSpec, now: Instant) -> Result<(RunConfig, AnyAqm), ParamError> {
+        let mut config = (*self.config).clone();
+        match hop.checked_sub(1) {
+            None => config.aqm = spec.clone(),
+            Some(other) => config.hops[other].aqm = spec.clone(),
+        }
+        let rate = self.present_rate(hop);
+        let queue = build_queue_at(&config, hop, rate, now)?;
+        Ok((config, queue))
+    }
+
+    /// Returns the rate of the link of `hop` after the changes so far.
+    fn present_rate(&self, hop: usize) -> Rate {
+        let changes = &self.config.rate_changes[..self.clock.count_changes()];
+        let last = changes.iter().rev().find(|change| usize::from(change.hop) == hop);
+        last.map_or(self.config.hop_params(hop).rate, |change| change.rate)
+    }
+
+    fn replace_queue(&mut self, hop: usize, spec: &AqmSpec, now: Instant) -> Result<(), ParamError> {
+        let (config, fresh) = self.build_other_queue(hop, spec, now)?;
+        let mut link = config.named_link(hop).is_none().then(|| config.hop_params(hop).link(fresh.shapes()));
+        if let Some(link) = &mut link {
+            link.set_rate(self.present_rate(hop), now);
+        }
+        self.net.replace_queue(hop, fresh, link, now);
+        self.config = Arc::new(config);
+        Ok(())
+    }
+
+    /// Another congestion control takes over a flow of TCP.
+    fn replace_control(&mut self, flow: usize, spec: &CcSpec, now: Instant) -> Result<(), ParamError> {
+        let refuse = |found: String, allowed: &str| Err(ParamError::new("cc", found, allowed));
+        let Some(FlowConfig { transport, params, .. }) = self.config.flows.get(flow) else {
+            return refuse(format!("flow {flow}, which is UDP"), "a flow of TCP");
+        };
+        let TransportSpec::Tcp(present) = &**transport else {
+            return refuse(format!("flow {flow} with the stack {}", transport.name()), "a flow of TCP");
+        };
+        if present == spec {
+            return Ok(());
+        }
+        if [present, spec].into_iter().any(|one| matches!(one, CcSpec::External(_))) {
+            let found = format!("{} in the place of {} for flow {flow}", spec.name(), present.name());
+            return refuse(found, "controls other than external, which agents of the experiment steer");
+        }
+        let ecn = (params.ecn.unwrap_or(self.host.ecn), params.ecn_echo);
+        let context = CcContext { seed: self.config.run.seed, flow: flow as u64 };
+        let Transport::Tcp(tcp) = &mut self.arena.get_mut(flow as u32).transport else {
+            return refuse(format!("flow {flow}"), "a flow of TCP");
+        };
+        match tcp.replace_control(spec.build(&context), ecn, now) {
+            Err(why) => return refuse(format!("{} for flow {flow}, {why}", spec.name()), "a connection that can have it"),
+            Ok(false) => {}
+            Ok(true) => {
+                let back = tcp.back_ecn();
+                self.net.set_back_ecn(flow as u32, back);
+            }
+        }
+        let mut config = (*self.config).clone();
+        config.flows[flow].transport = Arc::new(TransportSpec::Tcp(spec.clone()));
         self.config = Arc::new(config);
         Ok(())
     }

@@ -26,6 +26,7 @@ use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
+use dumbbell_core::link::AnyLink;
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
@@ -583,6 +584,16 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         if let Some(member) = self.members.get_mut(slot as usize) {
             member.line = line;
         }
+    }
+
+    fn replace_queue(&mut self, hop: usize, fresh: AnyAqm, link: Option<AnyLink>, now: Instant) {
+        self.hops[hop].replace_queue(fresh, link, now);
+        self.aqm_at = self.hops.iter().map(|one| one.aqm_at).min().unwrap_or(Instant::NEVER);
+        self.update_times(hop as u16);
+    }
+
+    fn set_back_ecn(&mut self, slot: u32, back: BackEcn) {
+        self.members[slot as usize].back_ecn = back;
     }
 
     fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant) {

@@ -14,6 +14,7 @@ use dumbbell_bottleneck::{Bottleneck, Hop, HopPart, Passage};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{likely, unlikely};
+use dumbbell_core::link::AnyLink;
 use dumbbell_core::log::{DropReason, Log};
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::{FlowKey, Packet};
@@ -24,7 +25,7 @@ use dumbbell_core::reply::ReceiverReply;
 use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{BackEcn, Burst};
 use dumbbell_core::units::{Instant, Rate};
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::sync::Arc;
 
 /// Number of acknowledgements by which a sender is prefetched ahead of its own: memory takes as long as half an acknowledgement, and a dozen lines are requested.
@@ -37,6 +38,12 @@ pub struct SingleHop<A: Aqm, L: Tap, const AHEAD: bool> {
     pub lines: DelayLines,
     /// Nothing looks at receivers or counters before.
     horizon: Instant,
+}
+
+/// Returns the queue discipline as the type of the net: a run that can be changed has one for any.
+fn take_as<A: 'static>(aqm: AnyAqm) -> Option<A> {
+    let any: Box<dyn Any> = Box::new(aqm);
+    any.downcast::<A>().ok().map(|own| *own)
 }
 
 /// Returns what happens to packets that leave the hop: they reach their receivers.
@@ -407,11 +414,15 @@ impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> Topology for Sin
     }
 
     fn take_params(&mut self, _hop: usize, fresh: AnyAqm, now: Instant) -> Result<(), ParamError> {
-        let is_any = TypeId::of::<A>() == TypeId::of::<AnyAqm>();
-        let fresh: Box<dyn Any> = if is_any { Box::new(fresh) } else { dumbbell_core::with_aqm!(fresh, aqm => Box::new(aqm)) };
-        match fresh.downcast::<A>() {
-            Ok(own) => self.entrance.hop.bottleneck.take_params(*own, now),
-            Err(_) => Ok(()),
+        match take_as::<A>(fresh) {
+            Some(own) => self.entrance.hop.bottleneck.take_params(own, now),
+            None => Ok(()),
+        }
+    }
+
+    fn replace_queue(&mut self, _hop: usize, fresh: AnyAqm, link: Option<AnyLink>, now: Instant) {
+        if let Some(own) = take_as::<A>(fresh) {
+            self.entrance.hop.bottleneck.replace_queue(own, link, now);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop};
 use dumbbell_core::aqm::{AnyAqm, Aqm, AqmSpec};
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
+use dumbbell_core::link::AnyLink;
 use dumbbell_core::log::Log;
 use dumbbell_core::observe::Tap;
 use dumbbell_core::packet::FlowKey;
@@ -129,6 +130,13 @@ pub trait Topology: Send {
 
     /// The queue discipline of hop `hop`, 0 is the bottleneck, takes the parameters of `fresh`.
     fn take_params(&mut self, hop: usize, fresh: AnyAqm, now: Instant) -> Result<(), ParamError>;
+
+    /// `fresh` takes the place of the queue discipline of hop `hop`, and `link` that of a link of another kind
+    /// ([`Bottleneck::replace_queue`]).
+    fn replace_queue(&mut self, hop: usize, fresh: AnyAqm, link: Option<AnyLink>, now: Instant);
+
+    /// The receiver of the endpoint in `slot`, which has not begun, sends with the codepoints `back`.
+    fn set_back_ecn(&mut self, _slot: u32, _back: BackEcn) {}
 
     /// A stage of hop `hop` loses packets with this `probability` from now on ([`Hop::set_loss`]).
     fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool;

@@ -2,12 +2,12 @@
 
 import { useState } from "preact/hooks";
 import type { Experiment, Flow, Hop, SenderTable, Spec, Table } from "../experiment";
-import { computeBdp, listFlows, makeSender, MS, SECOND, setKey } from "../experiment";
+import { computeBdp, findQueue, findSetting, listFlows, makeSender, MS, SECOND, setKey } from "../experiment";
 import { formatQuantity, parseQuantity } from "../quantities";
 import type { Param, Registry } from "../registry";
 import { PRESETS } from "../presets";
 import type { Session } from "../session";
-import { findSettingParam, formatSetting } from "../settings";
+import { describeSetting, findSettingParam } from "../settings";
 import { ParamField, QuantitySlider, SectionFields, SpecFields, TextInput } from "./fields";
 import { colourOf, formatNumber } from "./format";
 import { Term } from "./tip";
@@ -332,13 +332,17 @@ const JOINING: Flow = { cc: { name: "cubic" }, base_rtt: 40 * MS };
 
 /** A parameter of a queue that changes at this moment: a name, and its new value. */
 function SetQueue({ session, experiment, registry }: Omit<Props, "edit">) {
-  const keys = session.side.changeable;
   const [chosen, setChosen] = useState("");
+  const at = session.now * MS;
+  const queues = HOPS.flatMap((hop) => [[hop, findQueue(experiment, hop, at)] as const]);
+  const list = (hop: Way, queue: Spec | undefined) =>
+    session.side.changeable.filter((one) => one.startsWith(`${queue?.name}.`)).map((one) => `${hop}.aqm.${one.slice(one.indexOf(".") + 1)}`);
+  const keys = queues.flatMap(([hop, queue]) => list(hop, queue));
   const key = keys.includes(chosen) ? chosen : (keys.find((one) => one.endsWith(".target")) ?? keys[0]);
-  const param = key && findSettingParam(key, experiment, registry);
+  const param = key && findSettingParam({ key, at }, experiment, registry);
   if (!param) return <p class="about">No parameter of this queue can change while the run goes on.</p>;
-  const hop = key.startsWith("reverse") ? experiment.reverse! : experiment.bottleneck;
-  const last = experiment.settings?.findLast((one) => one.key === key)?.value ?? hop.aqm[param.name];
+  const queue = queues.find(([hop]) => key.startsWith(hop))?.[1];
+  const last = findSetting(experiment, key, at) ?? queue?.[param.name];
   return (
     <div class="set-queue">
       <div class="field">
@@ -358,27 +362,75 @@ function SetQueue({ session, experiment, registry }: Omit<Props, "edit">) {
   );
 }
 
-/** A flow ends at this moment, and one with another control takes its place. */
-function ReplaceControl({ session, experiment, registry }: Omit<Props, "edit">) {
-  const index = experiment.flows.findIndex((one) => one.stop === undefined);
-  const flow = experiment.flows[index];
-  if (!flow) return null;
+const HOPS = ["bottleneck", "reverse"] as const;
+type Way = (typeof HOPS)[number];
+
+interface ReplaceProps {
+  id: string;
+  words: string;
+  term: string;
+  present: string;
+  names: string[];
+  onChange: (name: string) => void;
+}
+
+/** Another algorithm takes the place of the present one at this moment. */
+function ReplaceField({ id, words, term, present, names, onChange }: ReplaceProps) {
   return (
     <div class="field">
-      <label for="replace-control">
-        <Term text="The flow stops at this moment, and a new one with the other control begins: a connection keeps its control.">flow {index + 1} continues as</Term>
+      <label for={id}>
+        <Term text={term}>{words}</Term>
       </label>
-      <select id="replace-control" value="" onChange={(event) => event.currentTarget.value && session.change({ kind: "replace", index, cc: { name: event.currentTarget.value } })}>
-        <option value="">{flow.cc.name}</option>
-        {registry.cc
-          .filter((one) => one.name !== flow.cc.name && one.name !== "external")
+      <select id={id} value="" onChange={(event) => event.currentTarget.value && onChange(event.currentTarget.value)}>
+        <option value="">{present}</option>
+        {names
+          .filter((one) => one !== present)
           .map((one) => (
-            <option key={one.name} value={one.name}>
-              {one.name}
+            <option key={one} value={one}>
+              {one}
             </option>
           ))}
       </select>
     </div>
+  );
+}
+
+const REPLACED_QUEUE = "Another queue takes the place of this one at this moment, as tc qdisc replace does it: its packets are dropped.";
+const REPLACED_CONTROL =
+  "Another control takes over the connection at this moment, as the socket option TCP_CONGESTION does it: window and threshold stay. A control that needs ECN is refused if the connection has none.";
+
+function ReplaceAlgorithms({ session, experiment, registry }: Omit<Props, "edit">) {
+  const at = session.now * MS;
+  const flows = listFlows(experiment);
+  return (
+    <>
+      {HOPS.filter((hop) => experiment[hop]).map((hop) => (
+        <ReplaceField
+          key={hop}
+          id={`replace-${hop}`}
+          words={hop === "reverse" ? "queue on the way back" : "queue"}
+          term={REPLACED_QUEUE}
+          present={findQueue(experiment, hop, at)!.name}
+          names={registry.aqm.map((one) => one.name)}
+          onChange={(name) => session.change({ kind: "set", key: `${hop}.aqm`, value: { name } })}
+        />
+      ))}
+      {experiment.flows.map((flow, index) => {
+        const number = flows.findIndex((one) => one.table === "flows" && one.index === index);
+        const present = (findSetting(experiment, `flows[${number}].cc`, at) as Spec | undefined) ?? flow.cc;
+        return (
+          <ReplaceField
+            key={index}
+            id={`replace-control-${index}`}
+            words={`control of flow ${number + 1}`}
+            term={REPLACED_CONTROL}
+            present={present.name}
+            names={registry.cc.map((one) => one.name).filter((one) => one !== "external")}
+            onChange={(name) => session.change({ kind: "control", index, cc: { name } })}
+          />
+        );
+      })}
+    </>
   );
 }
 
@@ -417,7 +469,7 @@ function ChangeNow({ session, experiment, registry, edit }: Props) {
         )}
       </div>
       <SetQueue session={session} experiment={experiment} registry={registry} />
-      <ReplaceControl session={session} experiment={experiment} registry={registry} />
+      <ReplaceAlgorithms session={session} experiment={experiment} registry={registry} />
       <ChangeList experiment={experiment} registry={registry} edit={edit} />
     </section>
   );
@@ -451,7 +503,7 @@ export function listChanges(experiment: Experiment, registry: Registry): ListedC
   experiment.settings?.forEach((one, index) => {
     const rest = experiment.settings!.filter((_, other) => other !== index);
     const { settings: _, ...without } = experiment;
-    found.push({ at: one.at, words: `${one.key} ${formatSetting(one, experiment, registry)}`, without: (rest.length ? { ...experiment, settings: rest } : without) as Experiment });
+    found.push({ at: one.at, words: describeSetting(one, experiment, registry), without: (rest.length ? { ...experiment, settings: rest } : without) as Experiment });
   });
   return found.sort((a, b) => a.at - b.at);
 }

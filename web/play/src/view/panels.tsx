@@ -280,7 +280,7 @@ export function FilePanel(props: { session: Session; side: Side; registry: Regis
         {copied}
       </p>
       <p class="about">
-        {side.experiment.settings ? "This program repeats the run: the file has no words for a parameter that changes." : "This command repeats the run:"}
+        {side.experiment.settings ? "This program repeats the run: the file has no words for what changes in the middle of it." : "This command repeats the run:"}
         <code class="command">{formatRepetition(side.experiment, registry, "playground.toml")}</code>
       </p>
     </section>

@@ -49,7 +49,6 @@ use crate::hint::{seldom, unlikely};
 use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::param::ParamError;
-use crate::rng::Rng;
 use crate::units::{Duration, Instant, Rate};
 use controller::Arithmetic;
 use coupled::Coupled;
@@ -174,7 +173,7 @@ impl State {
             memory: 0,
             small_heads: context.small_heads,
             statistics: Statistics::default(),
-            next_update: Instant(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
+            next_update: context.first_tick("dualpi2 phase", setup.tupdate, setup.tupdate),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::RunError;
 use dumbbell_bottleneck::Hop;
 use dumbbell_core::aqm::{AnyAqm, Aqm, AqmSpec};
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
+use dumbbell_core::link::AnyLink;
 use dumbbell_core::log::Log;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::FlowCounters;
@@ -92,6 +93,22 @@ impl<L: Log> RoutedHop<L> {
         // a bare hop stays one: nothing waits behind its link
         self.is_plain = !self.reads_acks && !self.ticks && self.hop.is_direct();
         Ok(())
+    }
+
+    /// Puts `fresh` in the place of its queue discipline ([`Bottleneck::replace_queue`](dumbbell_bottleneck::Bottleneck::replace_queue)).
+    pub fn replace_queue(&mut self, fresh: AnyAqm, link: Option<AnyLink>, now: Instant) {
+        self.hop.bottleneck.replace_queue(fresh, link, now);
+        let aqm = &self.hop.bottleneck.aqm;
+        self.reads_acks = aqm.reads_acks();
+        self.aqm_at = aqm.next_timer();
+        self.ticks = self.aqm_at != Instant::NEVER;
+        self.is_plain = !self.reads_acks && !self.ticks && self.hop.is_direct();
+        let is_bare = self.is_plain && self.hop.is_open();
+        if self.is_bare && !is_bare {
+            // nothing lies behind its link: everything that has departed went on
+            self.left = self.hop.bottleneck.log.counters.flows.iter().map(|of| of.departed - of.lost_behind).sum();
+        }
+        self.is_bare = is_bare;
     }
 
     pub fn count_now(&self) -> HopCounts {

@@ -391,6 +391,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
         self.pacing = BbrPacing::new(conn, self.set.startup_gain);
         self.aggregation.restart(self.now_us);
         self.losses.round_delivered = conn.delivered + 1;
+        self.next_round = conn.delivered;
     }
 
     /// The window is BBR's own: what is saved is for the end of a timeout, and for an undo.
