@@ -547,9 +547,10 @@ impl CongestionControl for State {
         self.begin_round(conn);
     }
 
-    /// Unlike BBR's, its pacing ends with it. Linux `prague_release`.
+    /// Unlike BBR's, its pacing ends with it: Linux `prague_release`. A threshold that its large segments have rounded down to 0 would close the window of another control.
     fn release(&mut self, conn: &mut Conn) {
         conn.paced = false;
+        conn.ssthresh = conn.ssthresh.max(MIN_CWND);
     }
 
     /// The slow-start threshold stays; what falls is the window.

@@ -74,6 +74,8 @@ enum Step {
     Undo,
     /// Nothing to send for this time.
     Idle(Duration),
+    /// Another control takes over: its place among all, as far as there are so many.
+    Replace(usize),
 }
 
 /// An ACK.
@@ -125,6 +127,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Recovered),
         1 => Just(Step::Undo),
         2 => gap().prop_map(Step::Idle),
+        1 => any::<usize>().prop_map(Step::Replace),
     ]
 }
 
@@ -216,6 +219,14 @@ impl Sender {
                 let idle = self.conn.now.saturating_since(self.last_sent);
                 self.cc.cwnd_event(&mut self.conn, CaEvent::TxStart { idle, app_limited: false });
                 self.send();
+            }
+            Step::Replace(pick) => {
+                let known = cc::specs();
+                let name = known[pick % known.len()].name;
+                self.cc.release(&mut self.conn);
+                self.cc = cc::build(&config(name), &CcContext::default()).expect("a registered name");
+                self.name = name.to_string();
+                self.cc.init(&mut self.conn);
             }
         }
         prop_assert!(self.conn.cwnd >= 1, "{}: cwnd 0 after {step:?}", self.name);

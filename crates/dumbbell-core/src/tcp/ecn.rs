@@ -405,6 +405,24 @@ mod tests {
     }
 
     #[test]
+    fn a_control_that_takes_over_uses_what_both_ends_agreed_on() {
+        let required = EcnUse { required: true, ..EcnUse::default() };
+        let counts = EcnUse { only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, ..required };
+        let every = EcnUse { every_packet: true, ..EcnUse::default() };
+        assert_eq!(negotiate_with(0).take_over(required), Err("whose ends have not agreed to ECN"));
+        assert_eq!(negotiate_with(0).take_over(EcnUse::default()), Ok(()));
+        let mut classic = negotiate_with(ack_flag::ECN_SETUP);
+        assert_eq!(classic.take_over(counts), Err("whose receiver does not count CE (AccECN)"));
+        assert_eq!((classic.take_over(required), classic.stamp().0, classic.of_other()), (Ok(()), Ecn::Ect0, Ecn::Ect0));
+        // BBRv3 asks for the codepoint on every packet, which stays
+        assert_eq!((classic.take_over(EcnUse::default()), classic.of_other()), (Ok(()), Ecn::NotEct));
+        assert_eq!((classic.take_over(every), classic.take_over(EcnUse::default())), (Ok(()), Ok(())));
+        assert_eq!(classic.of_other(), Ecn::Ect0);
+        let mut accurate = negotiate_with(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+        assert_eq!((accurate.take_over(counts), accurate.stamp().0), (Ok(()), Ecn::Ect1));
+    }
+
+    #[test]
     fn without_agreement_nothing_is_read_or_stamped() {
         let mut ecn = negotiate_with(0);
         ecn.queue_cwr();

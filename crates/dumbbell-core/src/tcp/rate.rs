@@ -246,6 +246,24 @@ mod tests {
     use crate::cc::driver::conn;
     use crate::units::Instant;
 
+    #[test]
+    fn segments_that_left_before_a_control_asked_give_no_sample() {
+        let mut flight = Flight::new();
+        flight.send(20_001, 4);
+        flight.conn.now = Instant::from_micros(30_000);
+        flight.rate = RateSampler::begin_amid(&flight.conn);
+        // two of the four, and a loss among them, which nobody hears of
+        assert_eq!(flight.ack(40_002, 2, &[]).sample_delivered, None);
+        flight.lose(2);
+        assert!(flight.rate.losses.is_empty());
+        // what is sent again is recorded, and so is what is new: the SYN and two segments had been delivered then
+        flight.resend(45_000, 2);
+        flight.send(45_000, 1);
+        let sample = flight.ack(66_000, 5, &[]);
+        // 6 are now, 66 - 40.002 ms after the delivery before
+        assert_eq!((sample.sample_delivered, sample.interval_us), (Some(3), Some(25_998)));
+    }
+
     /// A sender whose handshake took 20001 us: nothing is in flight, the SYN counts as delivered.
     struct Flight {
         conn: Conn,
