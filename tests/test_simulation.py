@@ -102,7 +102,7 @@ def test_a_queue_of_another_kind_drops_the_packets_of_the_old_one() -> None:
     queues = simulation.view().queues
     assert (queues["backlog_packets"], queues["drops_aqm"], queues["drops_overflow"]) == ([0], [queued], [0])
     found = list(simulation.events(until="1s"))
-    assert [one.reason for one in found] == ["replaced"] * queued
+    assert [(one.kind, one.reason) for one in found] == [("replaced", "in the queue")] * queued
     # from now on its parameters are those of the new one
     simulation.set("bottleneck.aqm.quantum", 3000)
     with pytest.raises(InputError, match="did you mean target"):

@@ -16,14 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const COLUMNS: usize = 7;
 
 const KINDS: [&str; 9] = ["flow", "enqueue", "dequeue", "departure", "mark", "drop", "ack", "state", "exit"];
-const DROP_REASONS: [DropReason; 6] = [
-    DropReason::Overflow,
-    DropReason::Aqm,
-    DropReason::Loss,
-    DropReason::Policer,
-    DropReason::Filter,
-    DropReason::Replaced,
-];
+const DROP_REASONS: [DropReason; 6] =
+    [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter, DropReason::Replaced];
 const DROP_SITES: [DropSite; 4] = [DropSite::Arrival, DropSite::Queue, DropSite::Ahead, DropSite::Behind];
 const MARKS: [Mark; 2] = [Mark::Ce, Mark::Sce];
 const MARK_REASONS: [MarkReason; 4] = [MarkReason::Aqm, MarkReason::Step, MarkReason::Coupled, MarkReason::Ramp];

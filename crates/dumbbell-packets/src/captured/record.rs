@@ -39,14 +39,8 @@ pub enum QueueDecision {
 }
 
 const MARKS: [MarkReason; 4] = [MarkReason::Aqm, MarkReason::Step, MarkReason::Coupled, MarkReason::Ramp];
-const DROPS: [DropReason; 6] = [
-    DropReason::Overflow,
-    DropReason::Aqm,
-    DropReason::Loss,
-    DropReason::Policer,
-    DropReason::Filter,
-    DropReason::Replaced,
-];
+const DROPS: [DropReason; 6] =
+    [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter, DropReason::Replaced];
 const PLACES: [DropSite; 4] = [DropSite::Arrival, DropSite::Queue, DropSite::Ahead, DropSite::Behind];
 
 /// The number of a value, from 0.

@@ -119,13 +119,8 @@ impl<N: Topology> Engine<N> {
         let Transport::Tcp(tcp) = &mut self.arena.get_mut(flow as u32).transport else {
             return refuse(format!("flow {flow}"), "a flow of TCP");
         };
-        match tcp.replace_control(spec.build(&context), ecn, now) {
-            Err(why) => return refuse(format!("{} for flow {flow}, {why}", spec.name()), "a connection that can have it"),
-            Ok(false) => {}
-            Ok(true) => {
-                let back = tcp.back_ecn();
-                self.net.set_back_ecn(flow as u32, back);
-            }
+        if let Err(why) = tcp.replace_control(spec.build(&context), ecn, now) {
+            return refuse(format!("{} for flow {flow}, {why}", spec.name()), "a connection that can have it");
         }
         let mut config = (*self.config).clone();
         config.flows[flow].transport = Arc::new(TransportSpec::Tcp(spec.clone()));

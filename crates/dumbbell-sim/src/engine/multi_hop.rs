@@ -592,10 +592,6 @@ impl<L: Tap + Send + 'static> Topology for MultiHop<L> {
         self.update_times(hop as u16);
     }
 
-    fn set_back_ecn(&mut self, slot: u32, back: BackEcn) {
-        self.members[slot as usize].back_ecn = back;
-    }
-
     fn set_shaper(&mut self, hop: usize, rate: Rate, now: Instant) {
         self.hops[hop].hop.bottleneck.set_shaper(rate, now);
         self.update_times(hop as u16);

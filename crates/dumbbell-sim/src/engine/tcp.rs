@@ -58,20 +58,19 @@ impl Tcp {
         self.last_arrival = Instant::ZERO;
     }
 
-    /// Gives the connection another control at `now`. Before it begins it is as if it had been built with it, and `ecn_and_echo` are what [`Tcp::new`] takes. Returns whether that was
-    /// before.
+    /// Gives the connection another control at `now`. Before it begins it is as if it had been built with it, and `ecn` and `echo` are what [`Tcp::new`] takes.
     ///
     /// # Errors
     /// Says of the connection why it cannot have it; nothing has changed then.
     #[cold]
-    pub fn replace_control(&mut self, cc: AnyCc, (ecn, echo): (bool, EcnEcho), now: Instant) -> Result<bool, &'static str> {
+    pub fn replace_control(&mut self, cc: AnyCc, (ecn, echo): (bool, EcnEcho), now: Instant) -> Result<(), &'static str> {
         if self.sender.phase != Phase::Idle {
-            return self.sender.replace_control(cc, now).map(|()| false);
+            return self.sender.replace_control(cc, now);
         }
         let options = options(&cc, ecn, echo);
         self.sender.choose_control(cc, options);
         self.receiver.set_options(options);
-        Ok(true)
+        Ok(())
     }
 
     /// The sender, and its way to the net and to the receiver.

@@ -135,9 +135,6 @@ pub trait Topology: Send {
     /// ([`Bottleneck::replace_queue`]).
     fn replace_queue(&mut self, hop: usize, fresh: AnyAqm, link: Option<AnyLink>, now: Instant);
 
-    /// The receiver of the endpoint in `slot`, which has not begun, sends with the codepoints `back`.
-    fn set_back_ecn(&mut self, _slot: u32, _back: BackEcn) {}
-
     /// A stage of hop `hop` loses packets with this `probability` from now on ([`Hop::set_loss`]).
     fn set_loss(&mut self, hop: usize, is_behind: bool, stage: usize, probability: f64) -> bool;
 
