@@ -93,10 +93,10 @@ def test_a_change_is_that_of_a_file() -> None:
 def test_a_queue_of_another_kind_drops_the_packets_of_the_old_one() -> None:
     full = {"bottleneck": {"rate": "10Mbit", "aqm": "pfifo"}, "flows": [{"cc": {"name": "constant", "window": 100}}]}
     simulation = Simulation({"duration": "3s"} | full, events=True)
-    # 100 frames of 1514 B, of which 10 Mbit/s over the default base RTT of 40 ms holds 33
+    # 100 frames of 1514 B, of which 10 Mbit/s over the default base RTT of 20 ms hold 16.5
     list(simulation.events(until="1s"))
     queued = simulation.view().queues["backlog_packets"][0]
-    assert 60 <= queued <= 70
+    assert 80 <= queued <= 85
     snapshot = simulation.snapshot()
     simulation.set("bottleneck.aqm", {"name": "fq_codel", "target": "2ms"})
     queues = simulation.view().queues
@@ -104,7 +104,7 @@ def test_a_queue_of_another_kind_drops_the_packets_of_the_old_one() -> None:
     found = list(simulation.events(until="1s"))
     assert [(one.kind, one.reason) for one in found] == [("replaced", "in the queue")] * queued
     # from now on its parameters are those of the new one
-    simulation.set("bottleneck.aqm.quantum", 3000)
+    simulation.set("bottleneck.aqm.quantum", "3000B")
     with pytest.raises(InputError, match="did you mean target"):
         simulation.set("bottleneck.aqm.targte", "1ms")
     with pytest.raises(InputError, match="fq_codel cannot change while it runs"):
@@ -125,7 +125,8 @@ def test_another_control_takes_over_a_connection() -> None:
     before = simulation.view()
     simulation.set("flows[1].cc", "bbr1").set("flows[2].cc", {"name": "cubic", "fast_convergence": False})
     after = simulation.view()
-    assert after.flows == before.flows
+    # bbr_init sets the threshold, and leaves the window
+    assert (after.flows["cwnd"], after.flows["in_flight"]) == (before.flows["cwnd"], before.flows["in_flight"])
     assert [state != "" for state in after.controls["state"]] == [False, True, False]
     results = simulation.finish()
     assert results.flows["cc"].to_list() == ["cubic", "bbr1", "cubic"]
@@ -208,11 +209,11 @@ WRONG = [
     (lambda one: one.set("flows[0].start", "now"), "has begun"),
     (lambda one: one.set("flows[0].cwnd", 10), "control cubic"),
     (lambda one: one.set("flows[0]..cwnd", 10), "bottleneck.rate"),
-    (lambda one: one.set("bottleneck.aqm", "codell"), "did you mean codel"),
+    (lambda one: one.set("bottleneck.aqm", "codell"), 'did you mean "codel"'),
     (lambda one: one.set("bottleneck.aqm", {"name": "pie", "target": "5"}), 'did you mean "5ms"'),
     (lambda one: one.set("flows[0].cc", "external"), "external in the place of cubic"),
     (lambda one: one.set("flows[0].cc", "prague"), "whose ends have not agreed to ECN"),
-    (lambda one: one.set("flows[0].cc", {"name": "reno", "bta": 1}), "bta"),
+    (lambda one: one.set("flows[1].cc", "renno"), 'did you mean "reno"'),
     (lambda one: one.set("flows[7].cc", "reno"), "0 to 1"),
     (lambda one: one.restore(one), "what snapshot"),
     (lambda one: one.view().frame("hops"), "flows, queues, controls"),
