@@ -228,7 +228,7 @@ fn read_queue(config: &RunConfig, aqm: &AqmSpec, hop: usize, value: &Value) -> R
         (AqmSpec::Dyn(_), _) => {}
         (_, Value::Object(keys)) if name == Some(aqm.name()) && !keys.contains_key("plugin") => {
             let (present, mut given) = (aqm.values(), keys.clone());
-            given.retain(|key, value| key != "name" && present.get(key) != Some(value));
+            given.retain(|key, wanted| key != "name" && present.get(key) != Some(wanted));
             return read_queue_change(aqm, hop, given);
         }
         _ => {}
