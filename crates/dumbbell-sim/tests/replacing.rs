@@ -127,9 +127,9 @@ fn without_names(text: &str, name: &str) -> String {
 #[test]
 fn a_control_that_is_chosen_before_the_flow_begins_is_that_of_a_file() {
     for name in cc::specs().iter().map(|spec| spec.name).filter(|name| *name != "external") {
-        let config = |name: &str| {
+        let config = |control: &str| {
             let mut config = two_flows("fq_codel");
-            config["flows"][0]["cc"] = json!({"name": name});
+            config["flows"][0]["cc"] = json!({"name": control});
             config["flows"][1]["base_rtt"] = json!(30 * MS);
             config["reverse"] = json!({"rate": 10 * MBIT, "aqm": {"name": "codel"}});
             config
@@ -198,7 +198,7 @@ fn clocks_of_a_new_queue_begin_when_it_does() {
         let mut sim = build(&full_queue(&json!({"name": "pfifo"})));
         sim.step(Instant(700 * MS)).expect("a step");
         set(&mut sim, "bottleneck.aqm", &json!({"name": name}));
-        let p = |sim: &Sim| sim.view_hops()[0].states.iter().find(|state| state.0 == "p").expect("a probability").1;
+        let p = |one: &Sim| one.view_hops()[0].states.iter().find(|state| state.0 == "p").expect("a probability").1;
         sim.step(Instant((700 + first) * MS - 1)).expect("a step");
         assert_eq!(p(&sim), 0.0, "{name}");
         sim.step(Instant((700 + first + 700) * MS)).expect("a step");
@@ -260,7 +260,7 @@ fn a_model_begins_with_the_segments_that_are_sent_under_it() {
         let mut sim = build(&full_queue(&json!({"name": "pfifo"})));
         sim.step(Instant(500 * MS)).expect("a step");
         set(&mut sim, "flows[0].cc", &json!({"name": name}));
-        let max_bw = |sim: &Sim| control(sim).model.expect("a model").max_bw;
+        let max_bw = |one: &Sim| control(one).model.expect("a model").max_bw;
         // 100 segments of 1.2112 ms are in flight: the first that leaves under the new control is acknowledged 121.12 ms later
         step(&mut sim, 120 * MS);
         assert_eq!(max_bw(&sim), 0, "{name}");
@@ -320,8 +320,8 @@ fn what_cannot_be_replaced_is_refused_by_name() {
     config["udp"] = json!([{"rate": MBIT}]);
     let mut sim = build(&config);
     sim.step(Instant(10 * MS)).expect("a step");
-    let said = refuse(&mut sim, "flows[0].cc", &json!({"name": "reno"}));
-    assert!(said.contains("reno for flow 0, whose handshake is on its way"), "{said}");
+    let early = refuse(&mut sim, "flows[0].cc", &json!({"name": "reno"}));
+    assert!(early.contains("reno for flow 0, whose handshake is on its way"), "{early}");
     sim.step(Instant(500 * MS)).expect("a step");
     for (key, value, wanted) in [
         ("flows[0].cc", json!({"name": "dctcp"}), "dctcp for flow 0, whose ends have not agreed to ECN"),
@@ -343,13 +343,13 @@ fn what_cannot_be_replaced_is_refused_by_name() {
     }
     let mut classic = build(&two_flows("codel"));
     classic.step(Instant(500 * MS)).expect("a step");
-    let said = refuse(&mut classic, "flows[0].cc", &json!({"name": "prague"}));
-    assert!(said.contains("prague for flow 0, whose receiver does not count CE (AccECN)"), "{said}");
+    let classically = refuse(&mut classic, "flows[0].cc", &json!({"name": "prague"}));
+    assert!(classically.contains("prague for flow 0, whose receiver does not count CE (AccECN)"), "{classically}");
     set(&mut classic, "flows[0].cc", &json!({"name": "dctcp"}));
-    let mut config = two_flows("cake");
-    config["bottleneck"]["link"] = json!({"name": "unshaped"});
-    let said = refuse(&mut build(&config), "bottleneck.aqm", &json!({"name": "codel"}));
-    assert!(said.contains("found unshaped, allowed: a link with a rate"), "{said}");
+    let mut shaped = two_flows("cake");
+    shaped["bottleneck"]["link"] = json!({"name": "unshaped"});
+    let of_link = refuse(&mut build(&shaped), "bottleneck.aqm", &json!({"name": "codel"}));
+    assert!(of_link.contains("found unshaped, allowed: a link with a rate"), "{of_link}");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn acknowledgements_that_lay_in_a_queue_are_counted_too() {
     config["reverse"] = json!({"rate": 40_000, "aqm": {"name": "pfifo"}});
     let mut sim = build(&config);
     sim.step(Instant(600 * MS)).expect("a step");
-    let hop = |sim: &Sim| sim.view_hops().remove(1);
+    let hop = |one: &Sim| one.view_hops().remove(1);
     let before = hop(&sim);
     assert!(before.packets > 10, "{before:?}");
     // the next three have a clock, a shaper, and a filter of acknowledgements
