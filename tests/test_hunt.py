@@ -128,7 +128,7 @@ def test_a_candidate_that_is_no_worse_than_the_median_is_not_kept(
     (line,) = told
     assert re.fullmatch(
         rf"candidate {ordered[-1].number}: share is 0\.\d+ with 2 seeds, "
-        r"not worse than 0\.\d+ of the median candidate; nothing is kept",
+        r"not worse than 0\.\d+, the median of the first candidates; nothing is kept",
         line,
     )
 

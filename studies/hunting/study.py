@@ -26,6 +26,7 @@ from . import networks
 QUESTION = "In which small networks do congestion controls behave worst, and does Linux do the same there?"
 RUNS = (
     Sweep("found.duckdb", ("found", "found-reverse")),
+    Sweep("stacks.duckdb", ("stacks", "stacks-reverse")),
     Sweep("both.duckdb", ("both", "both-reverse")),
     Sweep("hystart.duckdb", ("hystart",)),
     Sweep("stretch.duckdb", ("stretch",)),
@@ -46,6 +47,14 @@ CONTROLS = {
     "prague": "Prague",
     "ledbat": "LEDBAT",
     "ledbat-pp": "LEDBAT++",
+    "reno-sce": "Reno-SCE",
+    "cubic-sce": "Cubic-SCE",
+    "dctcp-sce": "DCTCP-SCE",
+    "quinn-0.11.19-bbr": "quinn's BBR",
+    "quinn-0.11.19-cubic": "quinn's CUBIC",
+    "noq-1.4.0-bbr3": "noq's BBR3",
+    "picoquic-1.1.52.0-cubic": "picoquic's CUBIC",
+    "picoquic-1.1.52.0-bbr": "picoquic's BBR",
 }
 # settings of hunts and rules of kernels, which no run of the page decides
 NAMES = (
@@ -72,11 +81,12 @@ NAMES = (
         r"one start",
     ),
 )
-CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
+CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
 MEASURES = {
     "start": "utilisation",
     "use": "utilisation",
     "use-ecn": "utilisation",
+    "use-sce": "utilisation",
     "equal": "smaller goodput over an equal part",
     "harm": "share next to CUBIC",
     "queue": "median time in queue, ms",
@@ -134,7 +144,7 @@ def measure_run(criterion: str, run: dict[str, Any], flows: pl.DataFrame) -> flo
     """Return the value of a run by a criterion, as the search file of the criterion measures it."""
     goodput = flows["goodput_mbit"].to_list()
     match criterion:
-        case "start" | "use" | "use-ecn":
+        case "start" | "use" | "use-ecn" | "use-sce":
             return float(run["utilisation"])
         case "equal":
             return float(min(goodput) / (sum(goodput) / len(goodput)))
@@ -200,6 +210,7 @@ def collect_acks(results: Results) -> pl.DataFrame:
 
 def make_evidence(
     found: Results,
+    stacks: Results,
     both: Results,
     starts: Results,
     acks: Results,
@@ -213,7 +224,7 @@ def make_evidence(
     return {
         "hunts": read_hunts(),
         "values": pl.concat(
-            [*(collect_values(one, "simulator") for one in (found, both)), collect_values(linux, "Linux")]
+            [*(collect_values(one, "simulator") for one in (found, stacks, both)), collect_values(linux, "Linux")]
         ),
         "starts": collect_starts(starts),
         "acks": collect_acks(acks),
@@ -232,7 +243,7 @@ def summarise_hunts(found: Evidence) -> pl.DataFrame:
     `is_found` says whether the worst candidate is worse than the median candidate with more seeds, too. `is_bad` says
     whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its place.
     """
-    values = found["values"].filter(pl.col("experiment").str.starts_with("found"))
+    values = found["values"].filter(pl.col("experiment").str.contains("^(found|stacks)"))
     by = ["criterion", "control"]
     own = (
         values.filter(~pl.col("instead"))
@@ -300,6 +311,7 @@ def describe_network(text: str) -> str:
         words += [f"from {flow['start']}" if "start" in flow else "", flow.get("size", "")]
         stages = [_describe_stage(one) for key in ("path", "ack_path") for one in flow.get(key, [])]
         cc = flow["cc"] if isinstance(flow["cc"], str) else flow["cc"]["name"]
+        cc = f"{flow['stack']}-{cc}" if "stack" in flow else cc
         parts.append(" ".join([name_control(cc), *filter(None, words), *stages]))
     if "reverse" in table:
         parts.append(f"acknowledgements over {_describe_hop(table['reverse'])}")
@@ -342,7 +354,7 @@ def format_finds(found: Evidence, criterion: str) -> str:
         else [name_control(row["control"]), "nothing found", f"{row['median']:.3g}", "-", "-", "-"]
         for row in summarise_hunts(found).filter(criterion=criterion).iter_rows(named=True)
     ]
-    header = ["control", "small network", "median candidate", "small network, seeds of the hunt"]
+    header = ["control", "small network", "first candidates, median", "small network, seeds of the hunt"]
     header += ["other seeds and starts (range)", "CUBIC instead"]
     return align_table(header, rows, words=(0, 1, 4))
 
