@@ -28,8 +28,8 @@ def read_table(text: str) -> dict[str, Any]:
 
 def skip_without_stack(control: str) -> None:
     """Skip a test of a control whose stack is not built."""
-    stack = networks.STACKS.get(control, ("",))[0]
-    if stack and stack not in {one.name for one in built.list_installed()}:
+    stack, _ = networks.STACKS.get(control, ("", ""))
+    if stack and built.list_missing(f'stack = "{stack}"'):
         pytest.skip(f"{stack} is not built: {built.make_build_command(stack)}")
 
 
