@@ -4,7 +4,7 @@ python -m studies.hunting.networks [FOLDER] [--only CRITERION-CONTROL ...]
 
 Carries out each search in studies/hunting/searches for each control, or continues it, with a results file for each in
 FOLDER, and makes the worst candidate small. Writes searches/hunts.csv, with the networks, and the experiments
-found.toml, stacks.toml and both.toml, each of which has a second file for networks with a queue for
+found.toml, stacks.toml, both.toml and bbr3.toml, each of which has a second file for networks with a queue for
 acknowledgements. `dumbbell study run hunting` runs these networks with seeds and starts that no hunt has seen. With
 --only, nothing is written.
 """
@@ -29,10 +29,7 @@ from dumbbell.searching.search_file import SearchPlan, load_search, parse_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
 
 HERE = Path(__file__).parent
-CONTROLS = (
-    *("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prague", "ledbat", "ledbat-pp"),
-    *("reno-sce", "cubic-sce", "dctcp-sce"),
-)
+CONTROLS = ("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prague", "ledbat", "ledbat-pp")
 STACKS = {
     "quinn-0.11.19-bbr": ("quinn-0.11.19", "bbr"),
     "quinn-0.11.19-cubic": ("quinn-0.11.19", "cubic"),
@@ -41,7 +38,8 @@ STACKS = {
     "picoquic-1.1.52.0-bbr": ("picoquic-1.1.52.0", "bbr"),
 }
 """Controls of QUIC stacks, by the names that results have for them: a stack and its control."""
-STACK_BUDGET = 200  # candidates: a run with a stack takes ten times as long
+STACK_BUDGET = 100  # candidates: a run with a stack takes ten times as long
+STACK_CRITERIA = ("queue", "harm", "loss")
 CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
 NEEDED = {"use-ecn": ("dctcp", "prague"), "use-sce": ("reno-sce", "cubic-sce", "dctcp-sce")}
 """Criteria for the controls alone that need their marks."""
@@ -49,8 +47,20 @@ SUBJECTS = {"equal": 2}
 """How many tables of flows get the control, where it is not the first alone."""
 OF_TCP = ("kernel", "pacing", "offload")
 """Parameters of searches that set the hosts' TCP."""
-ON_LINUX = ("reno", "cubic", "bbr1", "dctcp")
-SEEDS = {"found": [101, 102, 103, 104, 105], "stacks": [101, 102, 103, 104, 105], "both": [101, 102, 103]}
+ON_LINUX = {**dict.fromkeys(("reno", "cubic", "bbr1", "dctcp"), "both"), "bbr3": "bbr3"}
+"""The experiments of controls that a kernel has: of Debian's, and of one with the patch of BBRv3."""
+SEEDS = {
+    "found": [101, 102, 103, 104, 105],
+    "stacks": [101, 102, 103, 104, 105],
+    "both": [101, 102, 103],
+    "bbr3": [101, 102, 103],
+}
+QUESTIONS = {
+    "found": "How bad is it in the networks that the hunts found?",
+    "stacks": "How bad is it in the networks that the hunts found for QUIC stacks?",
+    "both": "Is Linux as bad in these networks?",
+    "bbr3": "Is Linux with BBRv3 as bad in these networks?",
+}
 BOTH = " | "  # between the names of networks that are one cell
 LATE_NS = 100_000_000  # by which starts are drawn later, so that a find is no accident of its phases
 _KEYS = ("duration", "record.from", "bottleneck", "flows", "udp", "hosts")
@@ -77,8 +87,7 @@ class HuntRecord:
 def list_hunts() -> list[tuple[str, str]]:
     """Return criteria and controls that are hunted."""
     every = [(criterion, control) for criterion in CRITERIA for control in NEEDED.get(criterion, CONTROLS)]
-    others = [criterion for criterion in CRITERIA if criterion not in (*NEEDED, "start")]
-    return [*every, *((criterion, control) for control in STACKS for criterion in others)]
+    return [*every, *((criterion, control) for control in STACKS for criterion in STACK_CRITERIA)]
 
 
 def load_hunt(criterion: str, control: str) -> SearchPlan:
@@ -146,6 +155,10 @@ def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]
             if ("reverse" in cell) is reverse:
                 alike.setdefault(format_toml(cell), []).append(setting)
         chosen = {BOTH.join(settings): cells[settings[0]] for settings in alike.values()}
+        path = HERE / "experiments" / f"{name}{'-reverse' if reverse else ''}.toml"
+        path.unlink(missing_ok=True)
+        if not chosen:
+            continue
         keys = (*_KEYS, "reverse") if reverse else _KEYS
         first = next(iter(chosen.values()))
         lines = [
@@ -161,7 +174,6 @@ def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]
             *(f"    {format_toml([setting, *(cell[key] for key in keys)])}," for setting, cell in chosen.items()),
             "]",
         ]
-        path = HERE / "experiments" / f"{name}{'-reverse' if reverse else ''}.toml"
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")
         parse(read_toml(path), str(path))
 
@@ -171,20 +183,19 @@ def write_finds(records: list[HuntRecord]) -> None:
     rows = [asdict(one) | {"table": one.table and format_toml(one.table)} for one in records]
     numbers = pl.col("median", "worst", "value", "limit").round_sig_figs(6)
     pl.DataFrame(rows).with_columns(numbers).write_csv(HERE / "searches" / "hunts.csv")
-    found, both, stacks = {}, {}, {}
+    cells: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in SEEDS}
     for one in records:
         if one.table is None:
             continue
         subjects = SUBJECTS.get(one.criterion, 1)
         setting = f"{one.criterion}, {one.control}"
-        (stacks if one.control in STACKS else found)[setting] = make_cell(one.table)
+        cells["stacks" if one.control in STACKS else "found"][setting] = make_cell(one.table)
         if one.control != "cubic":
-            found[f"{setting}, CUBIC instead"] = make_cell(one.table, control="cubic", subjects=subjects)
+            cells["found"][f"{setting}, CUBIC instead"] = make_cell(one.table, control="cubic", subjects=subjects)
         if one.control in ON_LINUX and one.criterion != "short" and "profile" not in one.table.get("hosts", {}):
-            both[setting] = make_cell(one.table)
-    write_experiments("found", "How bad is it in the networks that the hunts found?", found)
-    write_experiments("stacks", "How bad is it in the networks that the hunts found for QUIC stacks?", stacks)
-    write_experiments("both", "Is Linux as bad in these networks?", both)
+            cells[ON_LINUX[one.control]][setting] = make_cell(one.table)
+    for name, question in QUESTIONS.items():
+        write_experiments(name, question, cells[name])
 
 
 def main() -> None:

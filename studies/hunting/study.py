@@ -32,9 +32,13 @@ RUNS = (
     Sweep("stretch.duckdb", ("stretch",)),
     Sweep("policer.duckdb", ("policer",)),
     Sweep("send-buffer.duckdb", ("send-buffer",)),
+    Sweep("small-buffer.duckdb", ("small-buffer",)),
+    Sweep("small-buffer-linux.duckdb", ("small-buffer",), engine="linux"),
     Sweep("send-buffer-linux.duckdb", ("send-buffer",), engine="linux"),
     Sweep("policer-linux.duckdb", ("policer",), ('flows[0].cc=["bbr1", "cubic"]',), engine="linux"),
     Sweep("both-linux.duckdb", ("both", "both-reverse"), engine="linux"),
+    Sweep("bbr3.duckdb", ("bbr3*",)),
+    Sweep("bbr3-linux.duckdb", ("bbr3*",), engine="linux:bbr3"),
 )
 CONTROLS = {
     "reno": "Reno",
@@ -93,6 +97,7 @@ MEASURES = {
     "loss": "share of dropped packets",
     "short": "completion beyond slow start, s",
 }
+KINDS_OF_LINK = {"link": "serial link", "htb": "HTB"}
 INSTEAD = "CUBIC instead"
 
 
@@ -182,6 +187,13 @@ def collect_memory(results: Results, engine: str) -> pl.DataFrame:
     return found.sort("cc", "buffer", "seed")
 
 
+def collect_room(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run over a buffer of a few packets: its packets, the kind of link, share of drops."""
+    rows = results.tidy("runs", {"limit": "bottleneck.aqm.limit", "shaper": "bottleneck.shaper"})
+    found = rows.select("shaper", pl.col("limit").cast(pl.Int64), "seed", drops="drop_share", engine=pl.lit(engine))
+    return found.sort("shaper", "limit", "seed")
+
+
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run with a burst of UDP: control, end of the burst in s, and utilisation after it."""
     rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
@@ -216,19 +228,27 @@ def make_evidence(
     acks: Results,
     bursts: Results,
     memory: Results,
+    room: Results,
+    room_linux: Results,
     memory_linux: Results,
     bursts_linux: Results,
     linux: Results,
+    both_bbr3: Results,
+    linux_bbr3: Results,
 ) -> dict[str, Any]:
     """Return what the page rests on."""
     return {
         "hunts": read_hunts(),
         "values": pl.concat(
-            [*(collect_values(one, "simulator") for one in (found, stacks, both)), collect_values(linux, "Linux")]
+            [
+                *(collect_values(one, "simulator") for one in (found, stacks, both, both_bbr3)),
+                *(collect_values(one, "Linux") for one in (linux, linux_bbr3)),
+            ]
         ),
         "starts": collect_starts(starts),
         "acks": collect_acks(acks),
         "memory": pl.concat([collect_memory(memory, "simulator"), collect_memory(memory_linux, "Linux")]),
+        "room": pl.concat([collect_room(room, "simulator"), collect_room(room_linux, "Linux")]),
         "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
         "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
     }
@@ -261,7 +281,7 @@ def compare_engines(found: Evidence) -> pl.DataFrame:
 
     `apart` says that the ranges do not overlap.
     """
-    values = found["values"].filter(pl.col("experiment").str.starts_with("both"))
+    values = found["values"].filter(pl.col("experiment").str.contains("^(both|bbr3)"))
     by = ["criterion", "control"]
     value = pl.col("value")
     means = values.group_by(*by, "engine").agg(mean=value.mean(), low=value.min(), high=value.max(), n=pl.len())
@@ -296,6 +316,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "starts": Rows("starts", found["starts"]),
         "acks": Rows("acks", found["acks"]),
         "memory": Rows("memory", found["memory"]),
+        "room": Rows("room", found["room"]),
     }
 
 
@@ -430,6 +451,26 @@ def format_memory(found: Evidence) -> str:
     return align_table(header, rows, words=(0, 2, 3))
 
 
+def format_room(found: Evidence) -> str:
+    """Return the share of drops over a buffer of a few packets, by kind of link, on both engines."""
+    drops = pl.col("drops")
+    means = found["room"].group_by("shaper", "limit", "engine").agg(drops.mean(), low=drops.min(), high=drops.max())
+    cells = {(row["shaper"], row["limit"], row["engine"]): row for row in means.iter_rows(named=True)}
+    rows = [
+        [
+            KINDS_OF_LINK[shaper],
+            str(limit),
+            *(
+                f"{100 * one['drops']:.2f} ({100 * one['low']:.2f} to {100 * one['high']:.2f})"
+                for one in (cells[shaper, limit, engine] for engine in ("simulator", "Linux"))
+            ),
+        ]
+        for shaper, limit in sorted({key[:2] for key in cells}, key=lambda one: (one[0] == "htb", one[1]))
+    ]
+    header = ["link", "buffer, packets", "drops in the simulator, % (range)", "drops on Linux, % (range)"]
+    return align_table(header, rows, words=(0, 2, 3))
+
+
 def draw_bursts(found: Evidence) -> Picture:
     """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
     rows = found["goodput"].with_columns(
@@ -454,5 +495,6 @@ TABLES = {
     "bursts": format_bursts,
     "starts": format_starts,
     "memory": format_memory,
+    "room": format_room,
 }
 FIGURES = {"hunting-policer": draw_bursts}
