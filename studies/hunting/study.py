@@ -34,6 +34,8 @@ RUNS = (
     Sweep("send-buffer.duckdb", ("send-buffer",)),
     Sweep("small-buffer.duckdb", ("small-buffer",)),
     Sweep("small-buffer-linux.duckdb", ("small-buffer",), engine="linux"),
+    Sweep("marks.duckdb", ("marks",)),
+    Sweep("marks-linux.duckdb", ("marks",), ('flows[0].cc=["bbr3"]',), engine="linux:bbr3"),
     Sweep("send-buffer-linux.duckdb", ("send-buffer",), engine="linux"),
     Sweep("policer-linux.duckdb", ("policer",), ('flows[0].cc=["bbr1", "cubic"]',), engine="linux"),
     Sweep("both-linux.duckdb", ("both", "both-reverse"), engine="linux"),
@@ -194,6 +196,21 @@ def collect_room(results: Results, engine: str) -> pl.DataFrame:
     return found.sort("shaper", "limit", "seed")
 
 
+def collect_marks(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of two flows with and without ECN: control, median time in queue in ms, shares."""
+    rows = results.tidy("runs", {"cc": "flows[0].cc.name", "ecn": "hosts.ecn"})
+    found = rows.select(
+        pl.col("cc").replace(CONTROLS),
+        "ecn",
+        "seed",
+        *("mark_share", "drop_share"),
+        queue="sojourn_p50_ms",
+        use="utilisation",
+        engine=pl.lit(engine),
+    )
+    return found.sort("cc", "ecn", "seed")
+
+
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run with a burst of UDP: control, end of the burst in s, and utilisation after it."""
     rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
@@ -230,6 +247,8 @@ def make_evidence(
     memory: Results,
     room: Results,
     room_linux: Results,
+    marks: Results,
+    marks_linux: Results,
     memory_linux: Results,
     bursts_linux: Results,
     linux: Results,
@@ -249,6 +268,7 @@ def make_evidence(
         "acks": collect_acks(acks),
         "memory": pl.concat([collect_memory(memory, "simulator"), collect_memory(memory_linux, "Linux")]),
         "room": pl.concat([collect_room(room, "simulator"), collect_room(room_linux, "Linux")]),
+        "marks": pl.concat([collect_marks(marks, "simulator"), collect_marks(marks_linux, "Linux")]),
         "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
         "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
     }
@@ -317,6 +337,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "acks": Rows("acks", found["acks"]),
         "memory": Rows("memory", found["memory"]),
         "room": Rows("room", found["room"]),
+        "marks": Rows("marks", found["marks"]),
     }
 
 
@@ -471,6 +492,27 @@ def format_room(found: Evidence) -> str:
     return align_table(header, rows, words=(0, 2, 3))
 
 
+def format_marks(found: Evidence) -> str:
+    """Return times in queue with and without ECN on both engines."""
+    queue = pl.col("queue")
+    by = ["cc", "ecn", "engine"]
+    means = found["marks"].group_by(by).agg(queue.mean(), pl.col("use").mean(), low=queue.min(), high=queue.max())
+    rows = [
+        [
+            row["cc"],
+            "yes" if row["ecn"] else "no",
+            row["engine"],
+            f"{row['queue']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
+            f"{row['use']:.3f}",
+        ]
+        for row in means.sort("cc", pl.col("ecn").not_(), "engine", descending=[False, False, True]).iter_rows(
+            named=True
+        )
+    ]
+    header = ["control", "ECN", "engine", "median time in queue, ms (range)", "utilisation"]
+    return align_table(header, rows, words=(0, 1, 2, 3))
+
+
 def draw_bursts(found: Evidence) -> Picture:
     """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
     rows = found["goodput"].with_columns(
@@ -496,5 +538,6 @@ TABLES = {
     "starts": format_starts,
     "memory": format_memory,
     "room": format_room,
+    "marks": format_marks,
 }
 FIGURES = {"hunting-policer": draw_bursts}

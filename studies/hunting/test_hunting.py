@@ -84,3 +84,8 @@ def test_a_network_in_words_has_its_flows_and_queues() -> None:
         "5Mbit pfifo 250ms; BBRv1 2 flows 200ms; acknowledgements over 1Mbit pfifo; UDP of 50% to 10s; ECN; linux-5.4; "
         "fq pacing"
     )
+
+
+def test_every_hunt_of_the_list_has_a_row_and_no_other() -> None:
+    rows = [tuple(row) for row in HUNTS.select("criterion", "control").iter_rows()]
+    assert rows == networks.list_hunts()
