@@ -328,6 +328,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     hunts = summarise_hunts(found)
     return {
         "n_controls": hunts["control"].n_unique(),
+        "n_stacks": len(set(hunts["control"]) & set(networks.STACKS)),
         "n_criteria": hunts["criterion"].n_unique(),
         "found": Rows("found", hunts.filter("is_found").with_columns(pl.col("control").replace(CONTROLS))),
         "nothing": Rows("nothing", hunts.filter(~pl.col("is_found")).with_columns(pl.col("control").replace(CONTROLS))),
@@ -379,6 +380,14 @@ def _describe_stage(stage: Any) -> str:
     if isinstance(stage, str):
         return f"{stage} of 1ms" if stage == "jitter" else stage
     return " ".join(str(value) for value in stage.values())
+
+
+def format_budgets(found: Evidence) -> str:
+    """Return how many candidates each hunt measured: a row per control, a column per criterion."""
+    measured = {(row["criterion"], row["control"]): row["measured"] for row in found["hunts"].iter_rows(named=True)}
+    controls = [one for one in CONTROLS if any(control == one for _, control in measured)]
+    rows = [[name_control(one), *(str(measured.get((kind, one), "-")) for kind in CRITERIA)] for one in controls]
+    return align_table(["control", *CRITERIA], rows, words=(0,))
 
 
 def format_finds(found: Evidence, criterion: str) -> str:
@@ -532,6 +541,7 @@ def draw_bursts(found: Evidence) -> Picture:
 
 
 TABLES = {
+    "budgets": format_budgets,
     **{f"found-{one}": partial(format_finds, criterion=one) for one in CRITERIA},
     "engines": format_engines,
     "bursts": format_bursts,
