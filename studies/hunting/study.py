@@ -34,6 +34,8 @@ RUNS = (
     Sweep("send-buffer.duckdb", ("send-buffer",)),
     Sweep("small-buffer.duckdb", ("small-buffer",)),
     Sweep("small-buffer-linux.duckdb", ("small-buffer",), engine="linux"),
+    Sweep("prague.duckdb", ("prague",)),
+    Sweep("prague-linux.duckdb", ("prague",), engine="linux:l4s"),
     Sweep("marks.duckdb", ("marks",)),
     Sweep("marks-linux.duckdb", ("marks",), ('flows[0].cc=["bbr3"]',), engine="linux:bbr3"),
     Sweep("send-buffer-linux.duckdb", ("send-buffer",), engine="linux"),
@@ -79,6 +81,23 @@ NAMES = (
     *(r"four round trips", r"Half of the link", r"one second", r"median candidate to the worst", r"[Tt]he worst"),
     *(
         r"the smaller share",
+        r"the first 50",
+        r"two BBRv2 flows",
+        r"one Prague flow",
+        r"packets of one flow",
+        r"line 3\d\d",
+        r"by one segment per",
+        r"rises by 100 ms",
+        r"for ten seconds",
+        r"the first mark",
+        r"half of alpha",
+        r"begins at 0",
+        r"at 6 s",
+        r"from 8 s on",
+        r"at most 5 ms",
+        r"RTT of 5 ms",
+        r"two flows over PIE",
+        r"three controls of SCE",
         r"the worst networks",
         r"Each worst network",
         r"ede656e84658",
@@ -211,6 +230,14 @@ def collect_marks(results: Results, engine: str) -> pl.DataFrame:
     return found.sort("cc", "ecn", "seed")
 
 
+def collect_prague(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of one Prague flow: whether ACKs are delayed, median time in queue in ms, utilisation."""
+    rows = results.tidy("runs", {"delayed": "hosts.delayed_ack"})
+    return rows.select("delayed", "seed", queue="sojourn_p50_ms", use="utilisation", engine=pl.lit(engine)).sort(
+        "delayed", "seed"
+    )
+
+
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run with a burst of UDP: control, end of the burst in s, and utilisation after it."""
     rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
@@ -247,6 +274,8 @@ def make_evidence(
     memory: Results,
     room: Results,
     room_linux: Results,
+    prague: Results,
+    prague_linux: Results,
     marks: Results,
     marks_linux: Results,
     memory_linux: Results,
@@ -268,6 +297,7 @@ def make_evidence(
         "acks": collect_acks(acks),
         "memory": pl.concat([collect_memory(memory, "simulator"), collect_memory(memory_linux, "Linux")]),
         "room": pl.concat([collect_room(room, "simulator"), collect_room(room_linux, "Linux")]),
+        "prague": pl.concat([collect_prague(prague, "simulator"), collect_prague(prague_linux, "Linux")]),
         "marks": pl.concat([collect_marks(marks, "simulator"), collect_marks(marks_linux, "Linux")]),
         "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
         "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
@@ -339,6 +369,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "memory": Rows("memory", found["memory"]),
         "room": Rows("room", found["room"]),
         "marks": Rows("marks", found["marks"]),
+        "prague": Rows("prague", found["prague"]),
     }
 
 
@@ -522,6 +553,17 @@ def format_marks(found: Evidence) -> str:
     return align_table(header, rows, words=(0, 1, 2, 3))
 
 
+def format_prague(found: Evidence) -> str:
+    """Return the median time in queue of each start on both engines, with and without delayed acknowledgements."""
+    rows = []
+    for delayed in (True, False):
+        for engine in ("simulator", "Linux"):
+            own = found["prague"].filter(engine=engine, delayed=delayed).sort("seed")
+            rows.append(["yes" if delayed else "no", engine, *(f"{one:.3g}" for one in own["queue"])])
+    starts = [f"start {one}" for one in found["prague"]["seed"].unique().sort()]
+    return align_table(["delayed ACKs", "engine", *starts], rows, words=(0, 1))
+
+
 def draw_bursts(found: Evidence) -> Picture:
     """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
     rows = found["goodput"].with_columns(
@@ -549,5 +591,6 @@ TABLES = {
     "memory": format_memory,
     "room": format_room,
     "marks": format_marks,
+    "prague": format_prague,
 }
 FIGURES = {"hunting-policer": draw_bursts}
