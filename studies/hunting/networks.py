@@ -99,6 +99,8 @@ def load_hunt(criterion: str, control: str) -> SearchPlan:
     stack, name = STACKS[control]
     table = read_toml(file)
     parameters = {key: one for key, one in table["parameters"].items() if key not in OF_TCP}
+    if len(subjects) == len(table["experiment"]["flows"]):  # no TCP, which hosts.ecn is for
+        parameters["ecn"] = parameters["ecn"] | {"key": [f"{one}.ecn" for one in subjects]}
     given = [f"{one}.{key}={value}" for one in subjects for key, value in (("stack", stack), ("cc", name))]
     return parse_search(table | {"parameters": parameters, "budget": STACK_BUDGET}, str(file), given)
 
