@@ -33,13 +33,10 @@ CONTROLS = ("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prag
 STACKS = {
     "quinn-0.11.19-bbr": ("quinn-0.11.19", "bbr"),
     "quinn-0.11.19-cubic": ("quinn-0.11.19", "cubic"),
-    "noq-1.4.0-bbr3": ("noq-1.4.0", "bbr3"),
-    "picoquic-1.1.52.0-cubic": ("picoquic-1.1.52.0", "cubic"),
-    "picoquic-1.1.52.0-bbr": ("picoquic-1.1.52.0", "bbr"),
 }
 """Controls of QUIC stacks, by the names that results have for them: a stack and its control."""
 STACK_BUDGET = 60  # candidates: a run with a stack takes ten times as long
-STACK_CRITERIA = ("queue", "harm")
+STACK_CRITERIA = {"quinn-0.11.19-bbr": ("queue", "harm"), "quinn-0.11.19-cubic": ("queue",)}
 CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
 NEEDED = {"use-ecn": ("dctcp", "prague"), "use-sce": ("reno-sce", "cubic-sce", "dctcp-sce")}
 """Criteria for the controls alone that need their marks."""
@@ -87,7 +84,7 @@ class HuntRecord:
 def list_hunts() -> list[tuple[str, str]]:
     """Return criteria and controls that are hunted."""
     every = [(criterion, control) for criterion in CRITERIA for control in NEEDED.get(criterion, CONTROLS)]
-    return [*every, *((criterion, control) for control in STACKS for criterion in STACK_CRITERIA)]
+    return [*every, *((criterion, control) for control in STACKS for criterion in STACK_CRITERIA[control])]
 
 
 def load_hunt(criterion: str, control: str) -> SearchPlan:

@@ -26,7 +26,7 @@ from . import networks
 QUESTION = "In which small networks do congestion controls behave worst, and does Linux do the same there?"
 RUNS = (
     Sweep("found.duckdb", ("found", "found-reverse")),
-    Sweep("stacks.duckdb", ("stacks", "stacks-reverse")),
+    Sweep("stacks.duckdb", ("stacks*",)),
     Sweep("both.duckdb", ("both", "both-reverse")),
     Sweep("hystart.duckdb", ("hystart",)),
     Sweep("stretch.duckdb", ("stretch",)),
@@ -60,9 +60,6 @@ CONTROLS = {
     "dctcp-sce": "DCTCP-SCE",
     "quinn-0.11.19-bbr": "quinn's BBR",
     "quinn-0.11.19-cubic": "quinn's CUBIC",
-    "noq-1.4.0-bbr3": "noq's BBR3",
-    "picoquic-1.1.52.0-cubic": "picoquic's CUBIC",
-    "picoquic-1.1.52.0-bbr": "picoquic's BBR",
 }
 # settings of hunts and rules of kernels, which no run of the page decides
 NAMES = (
