@@ -84,7 +84,13 @@ def test_the_flows_that_are_judged_stay_and_so_does_what_is_measured() -> None:
 
 def test_a_flow_keeps_its_stack_and_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shrink, "parse", lambda *_: None)  # the stack need not be built
-    flow = {"stack": {"name": "quinn-0.11.19", "mtu": 1400}, "cc": "cubic", "base_rtt": "20ms", "size": "20kB", "count": 2}
+    flow = {
+        "stack": {"name": "quinn-0.11.19", "mtu": 1400},
+        "cc": "cubic",
+        "base_rtt": "20ms",
+        "size": "20kB",
+        "count": 2,
+    }
     small, _ = shrink_table({"duration": "1s", "bottleneck": {"rate": "1Mbit"}, "flows": [flow]}, lambda _: True, 1)
     assert small["flows"] == [{"stack": "quinn-0.11.19", "cc": "cubic", "base_rtt": "20ms", "size": "20kB"}]
 
