@@ -10,8 +10,8 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.experiment.file import parse
-from dumbbell.searching import hunt
-from dumbbell.searching.hunt import find_worst, measure_table, shrink_worst
+from dumbbell.searching import hunt, shrink
+from dumbbell.searching.hunt import find_median, find_worst, measure_table, shrink_worst
 from dumbbell.searching.search_file import SearchPlan, parse_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
 from dumbbell.searching.shrink import shrink_table
@@ -82,6 +82,19 @@ def test_the_flows_that_are_judged_stay_and_so_does_what_is_measured() -> None:
     assert small["record"] == table["record"] and small["duration"] == "2s"
 
 
+def test_a_flow_keeps_its_stack_and_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrink, "parse", lambda *_: None)  # the stack need not be built
+    flow = {
+        "stack": {"name": "quinn-0.11.19", "mtu": 1400},
+        "cc": "cubic",
+        "base_rtt": "20ms",
+        "size": "20kB",
+        "count": 2,
+    }
+    small, _ = shrink_table({"duration": "1s", "bottleneck": {"rate": "1Mbit"}, "flows": [flow]}, lambda _: True, 1)
+    assert small["flows"] == [{"stack": "quinn-0.11.19", "cc": "cubic", "base_rtt": "20ms", "size": "20kB"}]
+
+
 def test_keys_of_one_parameter_keep_one_value() -> None:
     flows = [{"cc": "cubic", "base_rtt": "23ms"}, {"cc": "reno", "base_rtt": "23ms"}]
     table = {"duration": "1s", "bottleneck": {"rate": "1Mbit", "aqm": "codel"}, "flows": flows}
@@ -118,6 +131,12 @@ def test_the_worst_are_apart(state: SearchState) -> None:
     assert len({one.values["limit"] for one in worst}) == len(worst) > 1
 
 
+def test_the_usual_is_the_median_of_the_first_candidates(state: SearchState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hunt, "FIRST", 3)
+    first = sorted(one.merge_seeds(state.plan.objectives, 1)[0] for one in state.measured[:3])
+    assert find_median(state, 0) == first[1] != find_median(SearchState(state.plan, state.candidates[3:]), 0)
+
+
 def test_a_candidate_that_is_no_worse_than_the_median_is_not_kept(
     state: SearchState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +147,7 @@ def test_a_candidate_that_is_no_worse_than_the_median_is_not_kept(
     (line,) = told
     assert re.fullmatch(
         rf"candidate {ordered[-1].number}: share is 0\.\d+ with 2 seeds, "
-        r"not worse than 0\.\d+ of the median candidate; nothing is kept",
+        r"not worse than 0\.\d+, the median of the first candidates; nothing is kept",
         line,
     )
 

@@ -44,6 +44,25 @@ def test_own_experiments_come_before_shipped_ones(tmp_path: Path) -> None:
         Sweep("x.duckdb", ("share",)).list_files(tmp_path)
 
 
+def test_what_needs_a_stack_that_is_not_built_is_left_out(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "mine"
+    new.make(folder)
+    text = (folder / "experiments" / "shares.toml").read_text(encoding="utf-8")
+    stack = '[[flows]]\nstack = "quinn-0.11.19"\nbase_rtt = "20ms"\n'
+    (folder / "experiments" / "quic.toml").write_text(text.replace("[matrix]", f"{stack}\n[matrix]"), encoding="utf-8")
+    program = folder / "study.py"
+    with_stack = 'RUNS = (Sweep("quic.duckdb", ("quic",)), '
+    program.write_text(program.read_text(encoding="utf-8").replace("RUNS = (", with_stack, 1), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = command("study", "run", "./mine", "--dry-run")
+    assert done.returncode == 1 and "runs;" in done.stdout
+    wanted = "quic.duckdb: left out, because quinn-0.11.19 is not built: dumbbell stack build quinn --version 0.11.19"
+    assert done.stderr.strip() == wanted
+
+
 @pytest.mark.slow
 def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -4,8 +4,9 @@ python -m studies.hunting.networks [FOLDER] [--only CRITERION-CONTROL ...]
 
 Carries out each search in studies/hunting/searches for each control, or continues it, with a results file for each in
 FOLDER, and makes the worst candidate small. Writes searches/hunts.csv, with the networks, and the experiments
-found.toml and found-reverse.toml, whose cells are these networks. `dumbbell study run hunting` runs them with seeds
-and starts that no hunt has seen. With --only, nothing is written.
+found.toml, stacks.toml, both.toml and bbr3.toml, each of which has a second file for networks with a queue for
+acknowledgements. `dumbbell study run hunting` runs these networks with seeds and starts that no hunt has seen. With
+--only, nothing is written.
 """
 
 from __future__ import annotations
@@ -17,26 +18,46 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from dumbbell.experiment import parse, units
 from dumbbell.experiment.settings import format_toml
 from dumbbell.experiment.toml_file import read_toml
 from dumbbell.searching.candidate import FAILED, MEASURED, REFUSED
-from dumbbell.searching.hunt import KeptFind, shrink_worst
-from dumbbell.searching.search_file import load_search
+from dumbbell.searching.hunt import KeptFind, find_median, shrink_worst
+from dumbbell.searching.search_file import SearchPlan, load_search, parse_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
 
 HERE = Path(__file__).parent
-CONTROLS = ("reno", "cubic", "bbr1", "bbr3", "dctcp", "prague", "ledbat-pp")
-CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
+CONTROLS = ("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prague", "ledbat", "ledbat-pp")
+STACKS = {
+    "quinn-0.11.19-bbr": ("quinn-0.11.19", "bbr"),
+    "quinn-0.11.19-cubic": ("quinn-0.11.19", "cubic"),
+}
+"""Controls of QUIC stacks, by the names that results have for them: a stack and its control."""
+STACK_BUDGET = 60  # candidates: a run with a stack takes ten times as long
+STACK_CRITERIA = {"quinn-0.11.19-bbr": ("queue", "harm"), "quinn-0.11.19-cubic": ("queue",)}
+CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
+NEEDED = {"use-ecn": ("dctcp", "prague"), "use-sce": ("reno-sce", "cubic-sce", "dctcp-sce")}
+"""Criteria for the controls alone that need their marks."""
 SUBJECTS = {"equal": 2}
 """How many tables of flows get the control, where it is not the first alone."""
-SCALABLE = ("dctcp", "prague")
-"""Controls that need marks: use-ecn is for them."""
-ON_LINUX = ("reno", "cubic", "bbr1", "dctcp")
-SEEDS = {"found": [101, 102, 103, 104, 105], "both": [101, 102, 103]}
+OF_TCP = ("kernel", "pacing", "offload")
+"""Parameters of searches that set the hosts' TCP."""
+ON_LINUX = {**dict.fromkeys(("reno", "cubic", "bbr1", "dctcp"), "both"), "bbr3": "bbr3"}
+"""The experiments of controls that a kernel has: of Debian's, and of one with the patch of BBRv3."""
+SEEDS = {
+    "found": [101, 102, 103, 104, 105],
+    "stacks": [101, 102, 103, 104, 105],
+    "both": [101, 102],
+    "bbr3": [101, 102],
+}
+QUESTIONS = {
+    "found": "How bad is it in the networks that the hunts found?",
+    "stacks": "How bad is it in the networks that the hunts found for QUIC stacks?",
+    "both": "Is Linux as bad in these networks?",
+    "bbr3": "Is Linux with BBRv3 as bad in these networks?",
+}
 BOTH = " | "  # between the names of networks that are one cell
 LATE_NS = 100_000_000  # by which starts are drawn later, so that a find is no accident of its phases
 _KEYS = ("duration", "record.from", "bottleneck", "flows", "udp", "hosts")
@@ -62,13 +83,23 @@ class HuntRecord:
 
 def list_hunts() -> list[tuple[str, str]]:
     """Return criteria and controls that are hunted."""
-    every = [(criterion, control) for criterion in CRITERIA for control in CONTROLS]
-    return [(criterion, control) for criterion, control in every if criterion != "use-ecn" or control in SCALABLE]
+    every = [(criterion, control) for criterion in CRITERIA for control in NEEDED.get(criterion, CONTROLS)]
+    return [*every, *((criterion, control) for control in STACKS for criterion in STACK_CRITERIA[control])]
 
 
-def list_settings(criterion: str, control: str) -> list[str]:
-    """Return the settings of a search that give it the control."""
-    return [f"flows[{number}].cc={control}" for number in range(SUBJECTS.get(criterion, 1))]
+def load_hunt(criterion: str, control: str) -> SearchPlan:
+    """Return the search of a criterion for a control. Raises InputError if it is that of a stack that is not built."""
+    file = HERE / "searches" / f"{criterion}.toml"
+    subjects = [f"flows[{number}]" for number in range(SUBJECTS.get(criterion, 1))]
+    if control not in STACKS:
+        return load_search(file, [f"{one}.cc={control}" for one in subjects])
+    stack, name = STACKS[control]
+    table = read_toml(file)
+    parameters = {key: one for key, one in table["parameters"].items() if key not in OF_TCP}
+    if len(subjects) == len(table["experiment"]["flows"]):  # no TCP, which hosts.ecn is for
+        parameters["ecn"] = parameters["ecn"] | {"key": [f"{one}.ecn" for one in subjects]}
+    given = [f"{one}.{key}={value}" for one in subjects for key, value in (("stack", stack), ("cc", name))]
+    return parse_search(table | {"parameters": parameters, "budget": STACK_BUDGET}, str(file), given)
 
 
 def carry_out_hunt(criterion: str, control: str, folder: Path) -> HuntRecord:
@@ -76,8 +107,7 @@ def carry_out_hunt(criterion: str, control: str, folder: Path) -> HuntRecord:
     path = folder / f"{criterion}-{control}.json"
     if path.exists():
         return HuntRecord(**json.loads(path.read_text()))
-    plan = load_search(HERE / "searches" / f"{criterion}.toml", list_settings(criterion, control))
-    state = carry_out_search(plan, path.with_suffix(".duckdb"), jobs=1)
+    state = carry_out_search(load_hunt(criterion, control), path.with_suffix(".duckdb"), jobs=1)
     record = _record_hunt(criterion, control, state, shrink_worst(state))
     path.write_text(json.dumps(asdict(record)))
     return record
@@ -85,16 +115,16 @@ def carry_out_hunt(criterion: str, control: str, folder: Path) -> HuntRecord:
 
 def _record_hunt(criterion: str, control: str, state: SearchState, finds: list[KeptFind]) -> HuntRecord:
     states = [one.state for one in state.candidates]
-    signed = [one.merge_seeds(state.plan.objectives, state.plan.seeds.first)[0] for one in state.measured]
-    objective = state.plan.objectives[0]
+    worst = min(one.merge_seeds(state.plan.objectives, state.plan.seeds.first)[0] for one in state.measured)
+    sign = state.plan.objectives[0].sign_value
     record = HuntRecord(
         criterion,
         control,
         measured=states.count(MEASURED),
         refused=states.count(REFUSED),
         failed=states.count(FAILED),
-        median=float(np.median([objective.sign_value(one) for one in signed])),
-        worst=objective.sign_value(min(signed)),
+        median=sign(find_median(state, 0)),
+        worst=sign(worst),
     )
     for find in finds:  # one at most: the searches keep one
         own: dict[str, Any] = {"value": find.value, "limit": find.limit, "tried": find.tried, "table": find.table}
@@ -109,6 +139,7 @@ def make_cell(table: dict[str, Any], *, control: str = "", subjects: int = 1) ->
         start = units.parse("time", flow.get("start", 0))
         flow["start"] = {"uniform": [units.show("time", start), units.show("time", start + LATE_NS)]}
         if control and number < subjects:
+            flow.pop("stack", None)
             flow["cc"] = control
     kept = {"duration": table["duration"], "record.from": table.get("record", {}).get("from", "0s"), "flows": flows}
     given = {key: table[key] for key in ("bottleneck", "reverse") if key in table}
@@ -123,6 +154,10 @@ def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]
             if ("reverse" in cell) is reverse:
                 alike.setdefault(format_toml(cell), []).append(setting)
         chosen = {BOTH.join(settings): cells[settings[0]] for settings in alike.values()}
+        path = HERE / "experiments" / f"{name}{'-reverse' if reverse else ''}.toml"
+        path.unlink(missing_ok=True)
+        if not chosen:
+            continue
         keys = (*_KEYS, "reverse") if reverse else _KEYS
         first = next(iter(chosen.values()))
         lines = [
@@ -138,7 +173,6 @@ def write_experiments(name: str, question: str, cells: dict[str, dict[str, Any]]
             *(f"    {format_toml([setting, *(cell[key] for key in keys)])}," for setting, cell in chosen.items()),
             "]",
         ]
-        path = HERE / "experiments" / f"{name}{'-reverse' if reverse else ''}.toml"
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")
         parse(read_toml(path), str(path))
 
@@ -148,19 +182,19 @@ def write_finds(records: list[HuntRecord]) -> None:
     rows = [asdict(one) | {"table": one.table and format_toml(one.table)} for one in records]
     numbers = pl.col("median", "worst", "value", "limit").round_sig_figs(6)
     pl.DataFrame(rows).with_columns(numbers).write_csv(HERE / "searches" / "hunts.csv")
-    found, both = {}, {}
+    cells: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in SEEDS}
     for one in records:
         if one.table is None:
             continue
         subjects = SUBJECTS.get(one.criterion, 1)
         setting = f"{one.criterion}, {one.control}"
-        found[setting] = make_cell(one.table)
+        cells["stacks" if one.control in STACKS else "found"][setting] = make_cell(one.table)
         if one.control != "cubic":
-            found[f"{setting}, CUBIC instead"] = make_cell(one.table, control="cubic", subjects=subjects)
+            cells["found"][f"{setting}, CUBIC instead"] = make_cell(one.table, control="cubic", subjects=subjects)
         if one.control in ON_LINUX and one.criterion != "short" and "profile" not in one.table.get("hosts", {}):
-            both[setting] = make_cell(one.table)
-    write_experiments("found", "How bad is it in the networks that the hunts found?", found)
-    write_experiments("both", "Is Linux as bad in these networks?", both)
+            cells[ON_LINUX[one.control]][setting] = make_cell(one.table)
+    for name, question in QUESTIONS.items():
+        write_experiments(name, question, cells[name])
 
 
 def main() -> None:

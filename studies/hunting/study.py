@@ -26,14 +26,23 @@ from . import networks
 QUESTION = "In which small networks do congestion controls behave worst, and does Linux do the same there?"
 RUNS = (
     Sweep("found.duckdb", ("found", "found-reverse")),
+    Sweep("stacks.duckdb", ("stacks*",)),
     Sweep("both.duckdb", ("both", "both-reverse")),
     Sweep("hystart.duckdb", ("hystart",)),
     Sweep("stretch.duckdb", ("stretch",)),
     Sweep("policer.duckdb", ("policer",)),
     Sweep("send-buffer.duckdb", ("send-buffer",)),
+    Sweep("small-buffer.duckdb", ("small-buffer",)),
+    Sweep("small-buffer-linux.duckdb", ("small-buffer",), engine="linux"),
+    Sweep("prague.duckdb", ("prague",)),
+    Sweep("prague-linux.duckdb", ("prague",), engine="linux:l4s"),
+    Sweep("marks.duckdb", ("marks",)),
+    Sweep("marks-linux.duckdb", ("marks",), ('flows[0].cc=["bbr3"]',), engine="linux:bbr3"),
     Sweep("send-buffer-linux.duckdb", ("send-buffer",), engine="linux"),
     Sweep("policer-linux.duckdb", ("policer",), ('flows[0].cc=["bbr1", "cubic"]',), engine="linux"),
     Sweep("both-linux.duckdb", ("both", "both-reverse"), engine="linux"),
+    Sweep("bbr3.duckdb", ("bbr3*",)),
+    Sweep("bbr3-linux.duckdb", ("bbr3*",), engine="linux:bbr3"),
 )
 CONTROLS = {
     "reno": "Reno",
@@ -46,6 +55,11 @@ CONTROLS = {
     "prague": "Prague",
     "ledbat": "LEDBAT",
     "ledbat-pp": "LEDBAT++",
+    "reno-sce": "Reno-SCE",
+    "cubic-sce": "Cubic-SCE",
+    "dctcp-sce": "DCTCP-SCE",
+    "quinn-0.11.19-bbr": "quinn's BBR",
+    "quinn-0.11.19-cubic": "quinn's CUBIC",
 }
 # settings of hunts and rules of kernels, which no run of the page decides
 NAMES = (
@@ -64,6 +78,23 @@ NAMES = (
     *(r"four round trips", r"Half of the link", r"one second", r"median candidate to the worst", r"[Tt]he worst"),
     *(
         r"the smaller share",
+        r"the first 50",
+        r"two BBRv2 flows",
+        r"one Prague flow",
+        r"packets of one flow",
+        r"line 3\d\d",
+        r"by one segment per",
+        r"rises by 100 ms",
+        r"for ten seconds",
+        r"the first mark",
+        r"half of alpha",
+        r"begins at 0",
+        r"at 6 s",
+        r"from 8 s on",
+        r"at most 5 ms",
+        r"RTT of 5 ms",
+        r"two flows over PIE",
+        r"three controls of SCE",
         r"the worst networks",
         r"Each worst network",
         r"ede656e84658",
@@ -72,17 +103,19 @@ NAMES = (
         r"one start",
     ),
 )
-CRITERIA = ("start", "use", "use-ecn", "equal", "harm", "queue", "loss", "short")
+CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
 MEASURES = {
     "start": "utilisation",
     "use": "utilisation",
     "use-ecn": "utilisation",
+    "use-sce": "utilisation",
     "equal": "smaller goodput over an equal part",
     "harm": "share next to CUBIC",
     "queue": "median time in queue, ms",
     "loss": "share of dropped packets",
     "short": "completion beyond slow start, s",
 }
+KINDS_OF_LINK = {"link": "serial link", "htb": "HTB"}
 INSTEAD = "CUBIC instead"
 
 
@@ -134,7 +167,7 @@ def measure_run(criterion: str, run: dict[str, Any], flows: pl.DataFrame) -> flo
     """Return the value of a run by a criterion, as the search file of the criterion measures it."""
     goodput = flows["goodput_mbit"].to_list()
     match criterion:
-        case "start" | "use" | "use-ecn":
+        case "start" | "use" | "use-ecn" | "use-sce":
             return float(run["utilisation"])
         case "equal":
             return float(min(goodput) / (sum(goodput) / len(goodput)))
@@ -172,6 +205,36 @@ def collect_memory(results: Results, engine: str) -> pl.DataFrame:
     return found.sort("cc", "buffer", "seed")
 
 
+def collect_room(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run over a buffer of a few packets: its packets, the kind of link, share of drops."""
+    rows = results.tidy("runs", {"limit": "bottleneck.aqm.limit", "shaper": "bottleneck.shaper"})
+    found = rows.select("shaper", pl.col("limit").cast(pl.Int64), "seed", drops="drop_share", engine=pl.lit(engine))
+    return found.sort("shaper", "limit", "seed")
+
+
+def collect_marks(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of two flows with and without ECN: control, median time in queue in ms, shares."""
+    rows = results.tidy("runs", {"cc": "flows[0].cc.name", "ecn": "hosts.ecn"})
+    found = rows.select(
+        pl.col("cc").replace(CONTROLS),
+        "ecn",
+        "seed",
+        *("mark_share", "drop_share"),
+        queue="sojourn_p50_ms",
+        use="utilisation",
+        engine=pl.lit(engine),
+    )
+    return found.sort("cc", "ecn", "seed")
+
+
+def collect_prague(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of one Prague flow: whether ACKs are delayed, median time in queue in ms, utilisation."""
+    rows = results.tidy("runs", {"delayed": "hosts.delayed_ack"})
+    return rows.select("delayed", "seed", queue="sojourn_p50_ms", use="utilisation", engine=pl.lit(engine)).sort(
+        "delayed", "seed"
+    )
+
+
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run with a burst of UDP: control, end of the burst in s, and utilisation after it."""
     rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
@@ -200,24 +263,39 @@ def collect_acks(results: Results) -> pl.DataFrame:
 
 def make_evidence(
     found: Results,
+    stacks: Results,
     both: Results,
     starts: Results,
     acks: Results,
     bursts: Results,
     memory: Results,
+    room: Results,
+    room_linux: Results,
+    prague: Results,
+    prague_linux: Results,
+    marks: Results,
+    marks_linux: Results,
     memory_linux: Results,
     bursts_linux: Results,
     linux: Results,
+    both_bbr3: Results,
+    linux_bbr3: Results,
 ) -> dict[str, Any]:
     """Return what the page rests on."""
     return {
         "hunts": read_hunts(),
         "values": pl.concat(
-            [*(collect_values(one, "simulator") for one in (found, both)), collect_values(linux, "Linux")]
+            [
+                *(collect_values(one, "simulator") for one in (found, stacks, both, both_bbr3)),
+                *(collect_values(one, "Linux") for one in (linux, linux_bbr3)),
+            ]
         ),
         "starts": collect_starts(starts),
         "acks": collect_acks(acks),
         "memory": pl.concat([collect_memory(memory, "simulator"), collect_memory(memory_linux, "Linux")]),
+        "room": pl.concat([collect_room(room, "simulator"), collect_room(room_linux, "Linux")]),
+        "prague": pl.concat([collect_prague(prague, "simulator"), collect_prague(prague_linux, "Linux")]),
+        "marks": pl.concat([collect_marks(marks, "simulator"), collect_marks(marks_linux, "Linux")]),
         "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
         "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
     }
@@ -232,7 +310,7 @@ def summarise_hunts(found: Evidence) -> pl.DataFrame:
     `is_found` says whether the worst candidate is worse than the median candidate with more seeds, too. `is_bad` says
     whether the mean is as bad as the limit of the hunt, `instead` is the mean of CUBIC in its place.
     """
-    values = found["values"].filter(pl.col("experiment").str.starts_with("found"))
+    values = found["values"].filter(pl.col("experiment").str.contains("^(found|stacks)"))
     by = ["criterion", "control"]
     own = (
         values.filter(~pl.col("instead"))
@@ -250,7 +328,7 @@ def compare_engines(found: Evidence) -> pl.DataFrame:
 
     `apart` says that the ranges do not overlap.
     """
-    values = found["values"].filter(pl.col("experiment").str.starts_with("both"))
+    values = found["values"].filter(pl.col("experiment").str.contains("^(both|bbr3)"))
     by = ["criterion", "control"]
     value = pl.col("value")
     means = values.group_by(*by, "engine").agg(mean=value.mean(), low=value.min(), high=value.max(), n=pl.len())
@@ -277,6 +355,7 @@ def make_facts(found: Evidence) -> dict[str, Any]:
     hunts = summarise_hunts(found)
     return {
         "n_controls": hunts["control"].n_unique(),
+        "n_stacks": len(set(hunts["control"]) & set(networks.STACKS)),
         "n_criteria": hunts["criterion"].n_unique(),
         "found": Rows("found", hunts.filter("is_found").with_columns(pl.col("control").replace(CONTROLS))),
         "nothing": Rows("nothing", hunts.filter(~pl.col("is_found")).with_columns(pl.col("control").replace(CONTROLS))),
@@ -285,6 +364,9 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "starts": Rows("starts", found["starts"]),
         "acks": Rows("acks", found["acks"]),
         "memory": Rows("memory", found["memory"]),
+        "room": Rows("room", found["room"]),
+        "marks": Rows("marks", found["marks"]),
+        "prague": Rows("prague", found["prague"]),
     }
 
 
@@ -300,6 +382,7 @@ def describe_network(text: str) -> str:
         words += [f"from {flow['start']}" if "start" in flow else "", flow.get("size", "")]
         stages = [_describe_stage(one) for key in ("path", "ack_path") for one in flow.get(key, [])]
         cc = flow["cc"] if isinstance(flow["cc"], str) else flow["cc"]["name"]
+        cc = f"{flow['stack']}-{cc}" if "stack" in flow else cc
         parts.append(" ".join([name_control(cc), *filter(None, words), *stages]))
     if "reverse" in table:
         parts.append(f"acknowledgements over {_describe_hop(table['reverse'])}")
@@ -327,6 +410,14 @@ def _describe_stage(stage: Any) -> str:
     return " ".join(str(value) for value in stage.values())
 
 
+def format_budgets(found: Evidence) -> str:
+    """Return how many candidates each hunt measured: a row per control, a column per criterion."""
+    measured = {(row["criterion"], row["control"]): row["measured"] for row in found["hunts"].iter_rows(named=True)}
+    controls = [one for one in CONTROLS if any(control == one for _, control in measured)]
+    rows = [[name_control(one), *(str(measured.get((kind, one), "-")) for kind in CRITERIA)] for one in controls]
+    return align_table(["control", *CRITERIA], rows, words=(0,))
+
+
 def format_finds(found: Evidence, criterion: str) -> str:
     """Return the networks that the hunts of a criterion found."""
     rows = [
@@ -342,7 +433,7 @@ def format_finds(found: Evidence, criterion: str) -> str:
         else [name_control(row["control"]), "nothing found", f"{row['median']:.3g}", "-", "-", "-"]
         for row in summarise_hunts(found).filter(criterion=criterion).iter_rows(named=True)
     ]
-    header = ["control", "small network", "median candidate", "small network, seeds of the hunt"]
+    header = ["control", "small network", "first candidates, median", "small network, seeds of the hunt"]
     header += ["other seeds and starts (range)", "CUBIC instead"]
     return align_table(header, rows, words=(0, 1, 4))
 
@@ -418,6 +509,58 @@ def format_memory(found: Evidence) -> str:
     return align_table(header, rows, words=(0, 2, 3))
 
 
+def format_room(found: Evidence) -> str:
+    """Return the share of drops over a buffer of a few packets, by kind of link, on both engines."""
+    drops = pl.col("drops")
+    means = found["room"].group_by("shaper", "limit", "engine").agg(drops.mean(), low=drops.min(), high=drops.max())
+    cells = {(row["shaper"], row["limit"], row["engine"]): row for row in means.iter_rows(named=True)}
+    rows = [
+        [
+            KINDS_OF_LINK[shaper],
+            str(limit),
+            *(
+                f"{100 * one['drops']:.2f} ({100 * one['low']:.2f} to {100 * one['high']:.2f})"
+                for one in (cells[shaper, limit, engine] for engine in ("simulator", "Linux"))
+            ),
+        ]
+        for shaper, limit in sorted({key[:2] for key in cells}, key=lambda one: (one[0] == "htb", one[1]))
+    ]
+    header = ["link", "buffer, packets", "drops in the simulator, % (range)", "drops on Linux, % (range)"]
+    return align_table(header, rows, words=(0, 2, 3))
+
+
+def format_marks(found: Evidence) -> str:
+    """Return times in queue with and without ECN on both engines."""
+    queue = pl.col("queue")
+    by = ["cc", "ecn", "engine"]
+    means = found["marks"].group_by(by).agg(queue.mean(), pl.col("use").mean(), low=queue.min(), high=queue.max())
+    rows = [
+        [
+            row["cc"],
+            "yes" if row["ecn"] else "no",
+            row["engine"],
+            f"{row['queue']:.3g} ({row['low']:.3g} to {row['high']:.3g})",
+            f"{row['use']:.3f}",
+        ]
+        for row in means.sort("cc", pl.col("ecn").not_(), "engine", descending=[False, False, True]).iter_rows(
+            named=True
+        )
+    ]
+    header = ["control", "ECN", "engine", "median time in queue, ms (range)", "utilisation"]
+    return align_table(header, rows, words=(0, 1, 2, 3))
+
+
+def format_prague(found: Evidence) -> str:
+    """Return the median time in queue of each start on both engines, with and without delayed acknowledgements."""
+    rows = []
+    for delayed in (True, False):
+        for engine in ("simulator", "Linux"):
+            own = found["prague"].filter(engine=engine, delayed=delayed).sort("seed")
+            rows.append(["yes" if delayed else "no", engine, *(f"{one:.3g}" for one in own["queue"])])
+    starts = [f"start {one}" for one in found["prague"]["seed"].unique().sort()]
+    return align_table(["delayed ACKs", "engine", *starts], rows, words=(0, 1))
+
+
 def draw_bursts(found: Evidence) -> Picture:
     """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
     rows = found["goodput"].with_columns(
@@ -437,10 +580,14 @@ def draw_bursts(found: Evidence) -> Picture:
 
 
 TABLES = {
+    "budgets": format_budgets,
     **{f"found-{one}": partial(format_finds, criterion=one) for one in CRITERIA},
     "engines": format_engines,
     "bursts": format_bursts,
     "starts": format_starts,
     "memory": format_memory,
+    "room": format_room,
+    "marks": format_marks,
+    "prague": format_prague,
 }
 FIGURES = {"hunting-policer": draw_bursts}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dumbbell import experiment
+from dumbbell.experiment.plugins import built
+from dumbbell.experiment.toml_file import read_toml
 from dumbbell.searching.hunt import measure_table
-from dumbbell.searching.search_file import load_search
 from studies.hunting import networks, study
 
 HERE = Path(__file__).parent
@@ -26,13 +26,21 @@ def read_table(text: str) -> dict[str, Any]:
     return table
 
 
+def skip_without_stack(control: str) -> None:
+    """Skip a test of a control whose stack is not built."""
+    stack, _ = networks.STACKS.get(control, ("", ""))
+    if stack and built.list_missing(f'stack = "{stack}"'):
+        pytest.skip(f"{stack} is not built: {built.make_build_command(stack)}")
+
+
 @pytest.mark.parametrize(
     ("criterion", "control"),
     [pytest.param(*one, marks=() if one in QUICK else pytest.mark.slow) for one in FOUND],
 )
 def test_a_network_is_as_bad_as_the_hunt_asked_for(criterion: str, control: str) -> None:
     row = FOUND[criterion, control]
-    plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
+    skip_without_stack(control)
+    plan = networks.load_hunt(criterion, control)
     value = measure_table(plan, read_table(row["table"]), 3)
     assert value is not None
     toward = 1 if row["worst"] > row["median"] else -1
@@ -46,7 +54,7 @@ def test_the_measure_of_the_page_is_that_of_the_search_files() -> None:
     for criterion in study.CRITERIA:
         control = next(one for kind, one in FOUND if kind == criterion)
         table = read_table(FOUND[criterion, control]["table"])
-        plan = load_search(HERE / "searches" / f"{criterion}.toml", networks.list_settings(criterion, control))
+        plan = networks.load_hunt(criterion, control)
         results = dumbbell.simulate(table | {"seeds": [1]})
         (run,) = results.tidy("runs", {"rate": "bottleneck.rate", "duration": "duration"}).iter_rows(named=True)
         flows = results.frame("flows")
@@ -56,9 +64,9 @@ def test_the_measure_of_the_page_is_that_of_the_search_files() -> None:
 
 def test_the_experiments_have_every_network_once() -> None:
     settings = []
-    for name in ("found", "found-reverse"):
-        loaded = experiment.load(HERE / "experiments" / f"{name}.toml")
-        names = [cell.matrix["setting"] for cell in loaded.make_cells() if cell.seed == loaded.seeds[0]]
+    for path in [*(HERE / "experiments").glob("found*.toml"), *(HERE / "experiments").glob("stacks*.toml")]:
+        axis = read_toml(path)["matrix"]
+        names = [row[0] for rows in axis.values() for row in rows]
         settings += [one for name in names for one in name.split(networks.BOTH)]
     kept = HUNTS.filter(HUNTS["table"].is_not_null()).select("criterion", "control")
     own = [f"{criterion}, {control}" for criterion, control in kept.iter_rows()]
@@ -76,3 +84,8 @@ def test_a_network_in_words_has_its_flows_and_queues() -> None:
         "5Mbit pfifo 250ms; BBRv1 2 flows 200ms; acknowledgements over 1Mbit pfifo; UDP of 50% to 10s; ECN; linux-5.4; "
         "fq pacing"
     )
+
+
+def test_every_hunt_of_the_list_has_a_row_and_no_other() -> None:
+    rows = [tuple(row) for row in HUNTS.select("criterion", "control").iter_rows()]
+    assert rows == networks.list_hunts()

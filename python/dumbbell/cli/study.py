@@ -53,18 +53,30 @@ def run(
         bool, typer.Option("--dry-run", help="Print how many runs there are and how long they take.")
     ] = False,
 ) -> None:
-    """Runs already in the results files are skipped."""
+    """Runs already in the results files are skipped, and experiments with a QUIC stack that is not built.
+
+    Exit status: 0 everything ran, 1 a run failed or was skipped for a stack, 2 bad input.
+    """
     from dumbbell import engines
     from dumbbell.cli import run as running
+    from dumbbell.experiment.plugins.built import make_build_command
     from dumbbell.pages import study as studies
 
     found = studies.find(name)
     folder = Path(output)
     if not dry_run:
         make_folder(folder, "a folder to write to", command="study run", option="--output")
+    is_complete = True
     for one in found.sweeps:
+        if missing := one.list_missing_stacks(found.folder):
+            is_complete = False
+            how = "; ".join(map(make_build_command, missing))
+            print(f"{one.results}: left out, because {', '.join(missing)} is not built: {how}", file=sys.stderr)
+            continue
         experiments, engine = one.load_experiments(found.folder, quick=quick), engines.find_engine(one.engine)
         running.carry_out(experiments, str(folder / one.results), jobs=jobs, engine=engine, dry_run=dry_run)
+    if not is_complete:
+        raise typer.Exit(FAILED)
 
 
 @study.command()

@@ -71,12 +71,16 @@ def _find_cells(sweeps: Iterable[Sweep], folder: Path, *, quick: bool = False) -
 def find_changes(sweeps: Iterable[Sweep], folder: Path, made: dict[str, dict[str, Any]]) -> list[str]:
     """Simulate the samples again, and return a line for each whose result changed; `made` is that of the evidence.
 
-    The evidence may be of quick runs.
+    The evidence may be of quick runs. Raises InputError if a sample needs a QUIC stack that is not built.
     """
     simulated = [sweep for sweep in sweeps if sweep.engine == "sim"]
-    cells = _find_cells(simulated, folder)
-    if any(sample["cell"] not in cells for one in made.values() for sample in one.get("samples", ())):
-        cells = _find_cells(simulated, folder, quick=True) | cells
+    readable = [sweep for sweep in simulated if not sweep.list_missing_stacks(folder)]
+    wanted = {sample["cell"] for one in made.values() for sample in one.get("samples", ())}
+    cells = _find_cells(readable, folder)
+    if wanted - cells.keys():
+        cells = _find_cells(readable, folder, quick=True) | cells
+    if wanted - cells.keys():
+        cells = _find_cells(simulated, folder)
     lines = []
     for name, one in made.items():
         for sample in one.get("samples", ()):

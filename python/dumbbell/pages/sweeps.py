@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import Experiment, load, shipped
+from dumbbell.experiment.plugins import built
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,8 @@ class Sweep:
         """Return the experiments with their settings."""
         settings = {one.partition("=")[0]: one for one in (*self.settings, *(self.quick if quick else ()))}
         return [load(file, list(settings.values())) for file in self.list_files(folder)]
+
+    def list_missing_stacks(self, folder: Path) -> list[str]:
+        """Return the QUIC stacks that the experiments name and that are not built."""
+        texts = [(shipped.find(file) or Path(file)).read_text(encoding="utf-8") for file in self.list_files(folder)]
+        return sorted({stack for text in texts for stack in built.list_missing(text)})

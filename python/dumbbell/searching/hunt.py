@@ -32,6 +32,8 @@ from dumbbell.words import capitalise, format_count, format_measured
 from dumbbell.writing import make_folder, write_text
 
 APART = 0.25  # of the range of some parameter, by which two candidates differ that are both kept
+# whose median is what is usual: a first generation, drawn at random; later ones are bad because they were sought
+FIRST = 50
 _ALLOWED = "a folder that can be written to"
 
 
@@ -47,6 +49,7 @@ class KeptFind:
     original: float
     """The value of the candidate's worst cell, before it was made smaller."""
     median: float
+    """The median of the first candidates."""
     limit: float
     """The best value with which an experiment is still as bad."""
     tried: int
@@ -68,7 +71,7 @@ class KeptFind:
             f"{format_measured(one)}{f' {rest}' if rest else ''}" for one in (self.value, self.limit, self.median)
         )
         side = "at most" if self.objective.is_less_better else "at least"
-        return f"{words} is {value}, {side} {limit}; the median of the candidates is {median}."
+        return f"{words} is {value}, {side} {limit}; the median of the first candidates is {median}."
 
 
 def find_worst(state: SearchState, objective: int, keep: int) -> list[SearchCandidate]:
@@ -100,10 +103,19 @@ def _measure_distance(plan: SearchPlan, one: SearchCandidate, other: SearchCandi
     return max(found)
 
 
+def find_median(state: SearchState, objective: int) -> float:
+    """Return the median value of an objective among the first candidates of a search, less of which is better."""
+    plan = state.plan
+    return float(
+        np.median([one.merge_seeds(plan.objectives, plan.seeds.first)[objective] for one in state.measured[:FIRST]])
+    )
+
+
 def shrink_worst(state: SearchState, note: Callable[[str], None] = lambda _: None) -> list[KeptFind]:
     """Return small experiments that are as bad as the worst candidates, for each objective, each once.
 
-    A candidate that is not worse than the median with the seeds of the hunt gives none, and `note` gets the reason.
+    A candidate that is not worse than the median of the first ones with the seeds of the hunt gives none, and `note`
+    gets the reason.
     """
     plan, finds = state.plan, []
     hunt = plan.hunt or HuntPlan()
@@ -130,7 +142,7 @@ def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hun
     experiment = plan.set_parameters(one.values, 1)
     table = experiment.make_table(experiment.matrix.find_position(worst))
     alone = replace(plan, objectives=(objective,))
-    middle = float(np.median([each.merge_seeds(plan.objectives, plan.seeds.first)[number] for each in state.measured]))
+    middle = find_median(state, number)
     median = objective.sign_value(middle)
     original = measure_table(alone, table, hunt.seeds)
     seeds = format_count(hunt.seeds, "seed")
@@ -138,7 +150,8 @@ def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hun
         return f"{objective.name} has no value in some run with {seeds}; nothing is kept"
     if objective.sign_value(original) >= middle:
         found = f"{objective.name} is {format_measured(original)} with {seeds}"
-        return f"{found}, not worse than {format_measured(median)} of the median candidate; nothing is kept"
+        usual = f"{format_measured(median)}, the median of the first candidates"
+        return f"{found}, not worse than {usual}; nothing is kept"
     limit = median + hunt.share * (original - median)
 
     def is_bad(smaller: Table) -> bool:
@@ -212,7 +225,7 @@ def _describe_find(plan: SearchPlan, one: KeptFind, finished: Finished) -> str:
     share = f"{format_measured(100 * (plan.hunt or HuntPlan()).share)} %"
     how = (
         f"Candidate {one.candidate.number} of search {plan.name} had {format_measured(one.original)}. This experiment "
-        f"is the smallest of {one.tried} that keeps {share} of the way from the median candidate to it, "
+        f"is the smallest of {one.tried} that keeps {share} of the way from the median of the first candidates to it, "
         f"with {format_count(one.seeds, 'seed')}."
     )
     parts = [

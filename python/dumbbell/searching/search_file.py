@@ -53,8 +53,8 @@ class SearchSeeds:
 class HuntPlan:
     """A plan for the worst candidates: how many are kept, and how much of their badness a smaller one keeps.
 
-    `share` is a part of the way from the median candidate to the worst, which the smaller one keeps with every one
-    of `seeds` seeds; `least_s` is the shortest run that it may be.
+    `share` is a part of the way from the median of the first candidates to the worst, which the smaller one keeps in
+    the mean over `seeds` seeds; `least_s` is the shortest run that it may be.
     """
 
     keep: int = 3

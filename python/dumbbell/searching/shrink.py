@@ -18,7 +18,7 @@ from dumbbell.experiment.matrix import Path
 MOST_TRIALS = 600
 _DURATIONS_S = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60)
 # they may have defaults, but a reader of a network looks for them first
-_KEPT = ("name", "duration", "rate", "base_rtt", "cc", "aqm")
+_KEPT = ("name", "duration", "rate", "base_rtt", "cc", "stack", "size", "aqm")
 _MEASURED = "record"  # the table that says from when on a run is measured, which is no part of a network
 Table = dict[str, Any]
 

@@ -84,6 +84,12 @@ def list_named(text: str) -> list[str]:
     return sorted(set(_NAMED.findall(text)))
 
 
+def list_missing(text: str) -> list[str]:
+    """Return the stacks that the text of an experiment file names and that are not built."""
+    known = {name for one in list_installed() for name in (one.name, one.stack)}
+    return [name for name in list_named(text) if name not in known]
+
+
 def list_installed() -> list[Built]:
     """Return all stacks that are built and whole, by stack and version."""
     found = []
