@@ -5,6 +5,7 @@ use super::*;
 /// A connection of 17 segments per round trip that cruises, with 1.2 Mbit/s of pacing and room in its window.
 fn cruising<V: BbrVersion>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
     machine.full_bw.reached = true;
+    machine.next_round = 0;
     machine.phase = in_state(BbrState::Cruise);
     machine.pacing_gain = UNIT;
     machine.phase.wait().until = 1 << 40;
