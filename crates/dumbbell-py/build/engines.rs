@@ -51,6 +51,7 @@ pub const MEASURING: [&str; 49] = [
     "dumbbell-measure/from_capture/apps.rs",
     "dumbbell-measure/from_capture/events.rs",
     "dumbbell-measure/from_capture/records.rs",
+    "dumbbell-measure/from_capture/tail_drop.rs",
     "dumbbell-measure/hop_log.rs",
     "dumbbell-measure/measure.rs",
     "dumbbell-measure/outcome.rs",
@@ -87,6 +88,7 @@ pub const NOT_MEASURING: [(&str, &str); 20] = [
     ("dumbbell-core/tcp/receiver.rs", "names of misbehaviours of simulated receivers, which captures have not"),
     ("dumbbell-core/tcp/sender.rs", "a simulated sender, of which measures are taken in simulations only"),
     ("dumbbell-config/extensions.rs", "algorithms of a program around the simulator, which no other engine has"),
+    ("dumbbell-config/frames.rs", "defaults of keys, which the run's key has"),
     ("dumbbell-measure/lib.rs", "declares modules"),
 ];
 
