@@ -1,5 +1,6 @@
 """`dumbbell explain`: every fact of twenty unlike runs against the raw events of each, and what the command does."""
 
+import copy
 import dataclasses
 import json
 import math
@@ -788,6 +789,7 @@ def test_a_run_that_cannot_be_repeated_is_explained_from_its_tables() -> None:
     found = explained.explain_run(run)
     assert not [fact for fact in found.facts if fact.kind in ("lost", "reductions")]
     other = stored("cubic-codel")
+    other.config = copy.deepcopy(other.config)  # cells share their tables
     other.config["flows"][0]["cc"]["name"] = "vegas"
     observed.repeat(other)
     assert "could not be repeated" in other.notes[0]

@@ -85,6 +85,7 @@ class Cell:
     matrix: dict[str, str]
     seed: int
     groups: dict[str, Any]
+    """The canonical run. Cells share its tables: they are read, and never changed."""
     engine: str = field(default_factory=lambda: _native.engine_version())
     number: int = 0
     """Of the run in its sweep: what gives tables and figures the order of the files."""
