@@ -290,6 +290,8 @@ def test_counters_of_tc_are_summed_over_tins() -> None:
     ("kind", "full", "said", "limit"),
     [
         *(("pfifo", "at drops", {"drops": 7}, 0), ("codel", "at limit", {"options": {"limit": 60}, "drops": 7}, 60)),
+        ("fq_pie", "at limit", {"options": {"limit": 60}, "drops": 7, "overmemory": 0}, 60),
+        ("fq_pie", "at limit", {"options": {"limit": 60}, "drops": 7, "overmemory": 1}, None),
         # whether drops are because it was full is known of all of them or of none, if the counters show it
         *(("fq_codel", "as counted", {"drops": 7, "drop_overlimit": n}, limit) for n, limit in FULL),
         *(("red", "as counted", {"drops": 7, "pdrop": n}, limit) for n, limit in FULL),

@@ -137,7 +137,7 @@ def test_several_keys_make_the_run_that_a_check_as_a_whole_makes(seed: int) -> N
 
 
 def test_most_keys_are_free_where_nothing_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is compared above are derived runs; errors and values that checks read need a check as a whole."""
+    """The tests above compare derived runs; a run with an error, or whose value a check read, is checked as a whole."""
     base = BASES[0]
     wholes: list[dict[str, Any]] = []
     real = schema.settle

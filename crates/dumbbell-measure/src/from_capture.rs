@@ -63,7 +63,7 @@ pub struct HopCaptures<'a> {
     pub signals_on_arrival: bool,
     /// Whether packets of different flows may overtake each other in the queue. Those of one flow never do.
     pub flow_queues: bool,
-    /// Packets that fit into the queue: what comes while so many are queued is dropped. `None`: nobody can tell which packets did not fit.
+    /// Packets that fit into the queue: what comes while so many are queued is dropped. `None` if that is unknown.
     pub limit: Option<u64>,
     /// Counters of the queue discipline itself at the end of the run, by name. `drops` helps to find drops.
     pub counters: BTreeMap<String, u64>,

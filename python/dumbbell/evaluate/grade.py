@@ -45,7 +45,7 @@ ORDER = (
     *(WORSE, FAILS, CLOSED, CRASHED, HUNG),
 )
 _WEAKER = {PASSES: NO_WORSE, FAILS: WORSE}
-"""What remains of a claim on a document's number that too few resamples of the seeds bear out."""
+"""The grade instead of passes or fails if fewer than 95 % of the resamples of the seeds meet the document's number."""
 ENDED = (CLOSED, CRASHED, HUNG)
 """Grades of runs that ended early."""
 _HANGS = "the plugin hangs"  # what the process of a run says of one

@@ -26,9 +26,8 @@ Paths = tuple[Path, ...]
 _MOST_KEPT = 256  # patterns of an experiment
 _MOST_SETTINGS = 64  # of a run that makes a pattern
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-_MARK = re.compile(
-    r'"\\ue000(\d+)\\ue000"'
-)  # in canonical text, where a value is to be put; names have no such characters
+# in canonical text, the place of a value; names have no such characters
+_MARK = re.compile(r'"\\ue000(\d+)\\ue000"')
 _BY_NAME = ("aqm", "cc", "link")  # tables of algorithms
 
 
@@ -144,7 +143,7 @@ class _RunPattern:
     def _pieces(self) -> list[tuple[list[str], list[int]]]:
         """The text ahead of the seed and behind it: pieces with free values in between, and the numbers of these.
 
-        None at all if there is a plugin, whose file may change.
+        There are no pieces if the run has a plugin, whose file may change.
         """
         groups = self._groups
         for number, one in enumerate(self._free):

@@ -18,7 +18,7 @@ pub struct QueuedPacket {
 /// The room of a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRoom {
-    /// Packets that fit. `None`: nobody can tell which packets did not fit.
+    /// Packets that fit. `None` if that is unknown.
     pub limit: Option<u64>,
     /// Whether it drops packets that it has taken in, and not only packets that come.
     pub drops_queued: bool,

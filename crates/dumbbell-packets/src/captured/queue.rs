@@ -23,7 +23,7 @@ pub struct InferredQueue {
     pub drops_on_arrival: bool,
     /// Packets of different flows may overtake each other. Those of one flow never do.
     pub flow_queues: bool,
-    /// Packets that fit: what is dropped while so many are queued did not fit. `None`: nobody can tell.
+    /// Packets that fit: what is dropped while so many are queued did not fit. `None` if that is unknown.
     pub limit: Option<u64>,
     /// Drops that it has counted until the end of the run.
     pub drops: u64,

@@ -324,9 +324,9 @@ def _list_files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
 
 def _find_limit(qdisc: Qdisc, said: dict[str, Any]) -> int | None:
     """Return how many packets fit, as the kernel says; 0 where all drops are because it is full, None if unknown."""
-    if qdisc.full == "at limit":
-        return int(said["options"]["limit"])
     counters = read_counters(said)
+    if qdisc.full == "at limit":  # of packets, unless memory was short (fq_pie)
+        return None if counters.get("overmemory") else int(said["options"]["limit"])
     drops = counters.get("drops", 0)
     overflows = drops if qdisc.full == "at drops" else _count_overflows(qdisc.kind, counters)
     if overflows == drops:

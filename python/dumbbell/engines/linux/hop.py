@@ -11,7 +11,7 @@ from dumbbell.experiment.shaping import LINK_LAYER
 
 # PTM sends 65 bytes for 64, which htb knows as a lower rate alone: less than a byte of difference a frame
 _PTM = (64, 65)
-_LATE_NS = 4_000
+_LATE_NS = 4_000  # some readings of User-Mode Linux's clock, which take 256 ns each
 _ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
 
 

@@ -290,8 +290,7 @@ class CaseLab:
         """Return an application that writes a share of what the link carries, from a time on.
 
         From the start on, the initial window is what it writes in a round trip, 8000 segments at the most: otherwise it
-        would fall behind, and then not be the limit
-        until it has caught up.
+        would fall behind, and would not be the limit until it has caught up.
         """
         share = min(share, _MOST_WINDOW / max(self.point.bdp, 1)) if since == 0 else share
         rate = max(round(self.point.goodput * 1e6 * share), 1000)

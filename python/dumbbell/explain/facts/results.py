@@ -78,7 +78,7 @@ class Signals(OfQueue, rank=Rank.RESULT):
     sce_marks: int
     drops: int
     drops_overflow: int | None
-    """Drops because the queue was full; None if nobody can tell which ones."""
+    """Drops because the queue was full; None if they are not known."""
     packets: int
     by: str = field(default="the AQM", kw_only=True)
     """What decides on marks and drops."""
