@@ -202,6 +202,8 @@ WRONG = [
     (lambda one: one.step(until=True), "until is true"),
     (lambda one: one.set("bottleneck.rate", "5"), 'did you mean "5Mbit"'),
     (lambda one: one.set("bottleneck.aqm.targte", "5ms"), "did you mean target"),
+    (lambda one: one.set("bottleneck.aqm", {"name": "pie", "target": "5"}), 'bottleneck.aqm.target is "5"'),
+    (lambda one: one.set("flows[0].cc", {"name": "cubic", "beta": "x"}), 'cc.beta is "x"'),
     (lambda one: one.set("bottleneck.aqm.control_law", "rfc8289"), "codel cannot change while it runs"),
     (lambda one: one.set("bottleneck.delay", "5ms"), "cannot change while the run goes on"),
     (lambda one: one.set("hop[0].rate", "5Mbit"), "a hop that the run does not have"),

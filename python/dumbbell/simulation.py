@@ -223,7 +223,8 @@ class Simulation:
             canonical = self._parse_set(key, value)
             self._native.set(key, json.dumps(canonical))
         except InputError as error:
-            raise error.move(self._cell.experiment, key) from None
+            place = error.key if error.key.startswith(f"{key}.") else key
+            raise error.move(self._cell.experiment, place) from None
         except ValueError as error:
             raise self._explain(error) from None
         return self
@@ -233,10 +234,10 @@ class Simulation:
         path = keys.parse_path(key)
         last = path[-1]
         if last == "aqm":
-            return self._parse_algorithm(key, path, value)
+            return self._parse_algorithm(key, key, value)
         if last == "cc" and path[0] == "flows":
             # flows are numbered by their count; which entry it is does not matter for a control
-            return self._parse_algorithm("flows[0].cc", ("flows", 0, "cc"), value)
+            return self._parse_algorithm(key, "flows[0].cc", value)
         if last in ("start", "stop") and path[0] == "flows":
             return None if value == "now" else _parse_time(value, key)
         if path[0] == "flows" and last in ("cwnd", "pacing_rate"):
@@ -245,9 +246,13 @@ class Simulation:
         param = self._find_param(path)
         return value if param is None else parse_value(param, value)
 
-    def _parse_algorithm(self, key: str, path: keys.Path, value: Any) -> Any:
-        """Return of a queue discipline or congestion control what the value sets, in canonical form."""
-        changed = self._experiment.add_settings([(key, value)], asks_engine=False).make_cell(0)
+    def _parse_algorithm(self, key: str, place: str, value: Any) -> Any:
+        """Return what the value of a key sets of a queue or control, in canonical form, as at a place of the file."""
+        path = keys.parse_path(place)
+        try:
+            changed = self._experiment.add_settings([(place, value)], asks_engine=False).make_cell(0)
+        except InputError as error:
+            raise error.move("", key + error.key.removeprefix(place)) from None
         name = next(iter(keys.get_path(changed.groups, (*path, "name"))))
         given = next(iter(keys.get_path(changed.given, path)))
         canonical = next(iter(keys.get_path(changed.groups, path)))
