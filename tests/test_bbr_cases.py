@@ -15,11 +15,11 @@ from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.evaluate.bbr import figure, grid, qlog_trace
 from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, PathPoint, Setup
 from dumbbell.evaluate.bbr.shown import LONG
 from dumbbell.evaluate.bbr.trace import Trace
 from dumbbell.evaluate.grade import CONSTANT, FAILS, NOT_APPLICABLE, PASSES, CaseVerdict
+from dumbbell.qlog.fields import FRAME, PAYLOAD
 
 POINT = PathPoint(10_000_000, 0.1)
 BDP = POINT.bdp  # 82.6 segments

@@ -23,11 +23,12 @@ from hypothesis import strategies as st
 from conftest import Command, examples
 from dumbbell import programs
 from dumbbell.errors import InputError
-from dumbbell.evaluate.bbr import fields, judge, qlog_trace, states
+from dumbbell.evaluate.bbr import judge, qlog_trace, states
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathPoint, Setup
 from dumbbell.evaluate.bbr.trace import NUMBERS, STATES, Trace
 from dumbbell.evaluate.grade import CANNOT_TELL, FAILS, NOT_APPLICABLE, PASSES
+from dumbbell.qlog import fields
 
 DOCS = Path(__file__).parent.parent / "docs"
 # together they have a point at which each case applies

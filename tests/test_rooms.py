@@ -18,8 +18,8 @@ ROOMS = [
     *(
         "figures",
         "published",
-        "evaluate",
         "qlog",
+        "evaluate",
         "exchange",
         "packets",
         "explain",

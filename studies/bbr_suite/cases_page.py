@@ -11,10 +11,11 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from dumbbell.evaluate.bbr import fields, qlog_trace
+from dumbbell.evaluate.bbr import qlog_trace
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES, TIMES, VALUES
 from dumbbell.evaluate.bbr.lab import CaseLab, PathPoint
+from dumbbell.qlog import fields
 
 from .study import MEANING, format_table
 

@@ -15,10 +15,10 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.evaluate.bbr import qlog_file
 from dumbbell.exchange import infer, measurement, setup
 from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
 from dumbbell.experiment.registry import read_registry
+from dumbbell.qlog.events import Event, QlogFile, read_connections
 from dumbbell.words import format_count
 
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")
@@ -36,7 +36,7 @@ _BUCKET = 64  # numbers of packets: small enough to look through, large enough f
 
 def read(path: Path, interval_s: float | None = None) -> Measurement:
     """Return what a qlog file says of each connection. Raises InputError."""
-    files = qlog_file.read_connections(path, (*_METRICS, _SENT, _RECEIVED, _LOST))
+    files = read_connections(path, (*_METRICS, _SENT, _RECEIVED, _LOST))
     found = [_QlogConnection(path, one, number) for number, one in enumerate(files) if one.events]
     most = max((one.weight for one in found), default=0.0)
     kept = [one for one in found if one.weight > _LEAST_SHARE * most] if most > 0 else found
@@ -105,7 +105,7 @@ class _Outstanding:
 class _QlogConnection:
     """A connection of a file: what was sent and acknowledged, and what metrics said."""
 
-    def __init__(self, path: Path, file: qlog_file.QlogFile, number: int) -> None:
+    def __init__(self, path: Path, file: QlogFile, number: int) -> None:
         self.path, self.number, self.header = path, number, file.header
         self.notes = list(file.notes)
         self.start, self.end = file.events[0].time, file.events[-1].time
@@ -139,14 +139,14 @@ class _QlogConnection:
         carried = sum(size for _, size in self.got) + sum(size for _, size in self.came)
         return carried or sum(map(len, self.metrics.values()))
 
-    def _take_metrics(self, event: qlog_file.Event) -> None:
+    def _take_metrics(self, event: Event) -> None:
         for name in ("congestion_window", "bytes_in_flight", "ssthresh", "smoothed_rtt", "latest_rtt", "min_rtt"):
             value = _parse_number(event.data.get(name, event.data.get("cwnd") if name == "congestion_window" else None))
             if math.isfinite(value) and 0 <= value < 1e15:
                 scale = (self.scale or event.unit) if name.endswith("rtt") else 1.0
                 self.metrics.setdefault(name, []).append((event.time, value * scale))
 
-    def _take_sent(self, event: qlog_file.Event) -> None:
+    def _take_sent(self, event: Event) -> None:
         space, number, size = _parse_packet(event.data)
         payload = _measure_payload(event.data, size)
         if payload > 0:
@@ -157,7 +157,7 @@ class _QlogConnection:
         if number is not None:
             self._out[space].add(number, event.time, payload)
 
-    def _take_received(self, event: qlog_file.Event) -> None:
+    def _take_received(self, event: Event) -> None:
         space, _, size = _parse_packet(event.data)
         if (payload := _measure_payload(event.data, 0.0)) > 0:
             self._count_packet(size, payload)
@@ -176,7 +176,7 @@ class _QlogConnection:
         if size >= payload:
             self.frames, self.payload = self.frames + size + _FRAMED, self.payload + payload
 
-    def _take_lost(self, event: qlog_file.Event) -> None:
+    def _take_lost(self, event: Event) -> None:
         space, number, _ = _parse_packet(event.data)
         self.lost.append(event.time)
         if number is not None:

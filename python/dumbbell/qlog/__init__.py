@@ -1,1 +1,1 @@
-"""Runs as qlog, and figures of qlog files: ours, a QUIC stack's own, another tool's."""
+"""Runs as qlog, the events of qlog files, ours, a QUIC stack's own or another tool's, and figures of them."""

@@ -10,8 +10,8 @@ import polars as pl
 
 from dumbbell import figures
 from dumbbell.errors import Nothing, Unfit
-from dumbbell.evaluate.bbr import qlog_file
-from dumbbell.evaluate.bbr.fields import BY_COLUMN
+from dumbbell.qlog.events import QlogFile, read_connections
+from dumbbell.qlog.fields import BY_COLUMN
 
 _LOST = "packet_lost"
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")
@@ -85,12 +85,12 @@ def read(path: Path) -> Curves:
     return Curves(frames, file.notes)
 
 
-def _read_connection(path: Path) -> qlog_file.QlogFile:
+def _read_connection(path: Path) -> QlogFile:
     """Return the connection with most events, with what a group that ended before it has.
 
     A client that names its connection after the destination's ID, as quinn, has another name for it in the handshake.
     """
-    files = qlog_file.read_connections(path, (*_METRICS, _LOST))
+    files = read_connections(path, (*_METRICS, _LOST))
     most = max(files, key=lambda one: len(one.events))
     before = [one for one in files if one is not most and one.events and one.events[-1].time <= most.events[0].time]
     if len(files) > 1 + len(before):

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from dumbbell.evaluate.bbr import fields
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.evaluate.bbr.trace import Phase, Trace
 from dumbbell.evaluate.grade import CANNOT_TELL, CONSTANT, FAILS, NOT_APPLICABLE, PASSES, CaseVerdict, Expectation
 from dumbbell.evaluate.suite_file import Criterion, TraceNeeds
+from dumbbell.qlog import fields
 
 _T = TypeVar("_T")
 INFLIGHT_COLUMNS = ("in_flight", "inflight_bdp")

@@ -10,8 +10,8 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.errors import Nothing
 from dumbbell.evaluate.bbr.case import BbrCase
-from dumbbell.evaluate.bbr.fields import FRAME
 from dumbbell.evaluate.bbr.lab import CaseRun
+from dumbbell.qlog.fields import FRAME
 
 _BANDWIDTHS = {"max_bw_mbit": "max_bw", "bw_shortterm_mbit": "bw_shortterm", "pacing_rate_mbit": "pacing rate"}
 _VOLUMES = {

@@ -13,9 +13,9 @@ from typing import Any
 
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES
-from dumbbell.evaluate.bbr.fields import FRAME
 from dumbbell.evaluate.bbr.lab import CaseLab, NotApplicable, PathPoint, PluginFailed, parse_control
 from dumbbell.evaluate.grade import NOT_APPLICABLE, CaseVerdict, Expectation, is_bad, name_failed_run
+from dumbbell.qlog.fields import FRAME
 from dumbbell.waiting import restore_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")

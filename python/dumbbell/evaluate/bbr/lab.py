@@ -17,10 +17,10 @@ import numpy as np
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.evaluate.bbr.fields import BY_COLUMN, FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Phase, Trace
 from dumbbell.experiment import plugins, schema, units
 from dumbbell.experiment.plugins import known, process
+from dumbbell.qlog.fields import BY_COLUMN, FRAME, PAYLOAD
 
 MOST_PACKETS = 8e6  # of a run
 MOST_ROWS = 12_000  # of a trace, but for changes of state

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, LOSS_THRESH, MIN_PIPE_CWND, CaseProgram, Checks, format_bound
-from dumbbell.evaluate.bbr.fields import FRAME, PAYLOAD
 from dumbbell.evaluate.bbr.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.evaluate.bbr.shown import check_probe_rtt, check_small_path, check_state, check_timeout
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
+from dumbbell.qlog.fields import FRAME, PAYLOAD
 
 PROBE_RTT_INTERVAL, PROBE_RTT_DURATION, PROBE_RTT_GAIN = 5.0, 0.2, 0.5
 _INTERVALS = {"bbr1": 10.0}  # of controls that wait longer: section of BBRv1, bbr_min_rtt_win_sec

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from dumbbell.errors import Implausible
-from dumbbell.evaluate.bbr import fields
-from dumbbell.evaluate.bbr.fields import PAYLOAD
 from dumbbell.evaluate.bbr.lab import PathPoint
 from dumbbell.evaluate.bbr.trace import Trace
+from dumbbell.qlog import fields
+from dumbbell.qlog.fields import PAYLOAD
 
 # queues, delayed acknowledgements and few packets a round make a round trip longer than the base RTT, and no unit is
 # wrong by less

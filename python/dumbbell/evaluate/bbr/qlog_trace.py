@@ -2,8 +2,8 @@
 
 Events are those of draft-ietf-quic-qlog-quic-events. `quic:congestion_state_updated` has the state of the control,
 `quic:recovery_metrics_updated` the metrics of QUIC's schema and, next to them, the variables of BBR under the draft's
-names (`fields.FIELDS`). A file may have any of these fields: what is missing is unknown to the judge. `qlog_file` says
-which forms of files are read.
+names (`qlog/fields.py`). A file may have any of these fields: what is missing is unknown to the judge. `qlog/events.py`
+says which forms of files are read.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import polars as pl
 
 from dumbbell.errors import Nothing, UnknownName, WrongValue, quote_value
 from dumbbell.evaluate.bbr import states
-from dumbbell.evaluate.bbr.fields import BY_COLUMN, COUNT, FIELDS, FLAG
 from dumbbell.evaluate.bbr.lab import CaseRun
-from dumbbell.evaluate.bbr.qlog_file import Event, QlogFile, read_events
 from dumbbell.evaluate.bbr.trace import Trace
+from dumbbell.qlog.events import Event, QlogFile, read_events
+from dumbbell.qlog.fields import BY_COLUMN, COUNT, FIELDS, FLAG
 
 _SEPARATOR = "\x1e"
 _STATE, _METRIC = "congestion_state_updated", "recovery_metrics_updated"

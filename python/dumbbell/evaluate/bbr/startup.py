@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from dumbbell.evaluate.bbr.case import INFLIGHT_COLUMNS, CaseProgram, Checks
-from dumbbell.evaluate.bbr.fields import FRAME
 from dumbbell.evaluate.bbr.lab import APP_SHARE, CaseLab, CaseRun, NotApplicable, PathChange, Setup
 from dumbbell.evaluate.bbr.shown import check_bulk, check_limited, check_state_at
 from dumbbell.evaluate.bbr.trace import PROBE_BW, Trace
+from dumbbell.qlog.fields import FRAME
 
 FULL_BW = 1.25  # growth in a round below which the pipe may be full, and the rounds of it (section Startup)
 FULL_BW_ROUNDS = 3

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dumbbell.errors import Missing
-from dumbbell.evaluate.bbr.fields import BY_COLUMN, PAYLOAD
+from dumbbell.qlog.fields import BY_COLUMN, PAYLOAD
 
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
