@@ -36,11 +36,11 @@ def compare_grades(first: Evaluation, second: Evaluation) -> tuple[int, list[tup
     """Return how many cells there are, and those whose grade changes: criterion, place, grades."""
     changed, cells = [], 0
     for one, other in zip(first.verdicts, second.verdicts, strict=True):
-        for place in one.cells:
-            grades = one.decide_grade(place), other.decide_grade(place)
+        for place, cell in one.cells.items():
+            grades = cell.grade, other.cells[place].grade
             cells += 1
             if grades[0] != grades[1]:
-                changed.append((one.criterion.id, first.format_place(place), *grades))
+                changed.append((one.criterion.id, cell.name, *grades))
     return cells, changed
 
 

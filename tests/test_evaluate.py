@@ -190,7 +190,7 @@ def test_a_grade_is_sure_if_resampled_seeds_give_it_too() -> None:
     open_cell = judge_cell(
         criterion, MEAN, {}, "it", {"it": make_runs(1, 3, 1, 3), "cubic": make_runs(1, 1, 1, 1)}, "x"
     )
-    assert not open_cell.sure and grades.decide_grade(criterion, open_cell) == grades.CANNOT_TELL
+    assert not open_cell.sure and open_cell.grade == grades.CANNOT_TELL
     # paired seeds: each run is just as far from its yardstick, however much both vary
     paired = {"it": make_runs(1.5, 3.5, 9.5, 0.5), "cubic": make_runs(1, 3, 9, 0)}
     assert judge_cell(criterion, MEAN, {}, "it", paired, "x").sure
@@ -264,9 +264,7 @@ def test_what_the_transport_does_is_not_said_to_pass() -> None:
     )
     good = judge_cell(criterion, MEAN, {}, "it", {"it": make_runs(1, 1), "cubic": make_runs(1, 1)}, "x")
     bad = judge_cell(criterion, MEAN, {}, "it", {"it": make_runs(2, 2), "cubic": make_runs(1, 1)}, "x")
-    assert (
-        grades.decide_grade(criterion, good) == grades.TRANSPORT and grades.decide_grade(criterion, bad) == grades.WORSE
-    )
+    assert good.grade == grades.TRANSPORT and bad.grade == grades.WORSE
 
 
 # suites
@@ -308,11 +306,11 @@ def test_a_folder_of_ones_own_is_a_suite(small: Path, tmp_path: Path) -> None:
     found = evaluate(load_suite(str(small)), Candidate("bbr1", "bbr1"), tmp_path / "out.duckdb", progress=False)
     loss, marks = found.verdicts
     shallow, deep = (ScenePlace("short", (n,)) for n in (0, 1))
-    assert loss.decide_grade(shallow) == grades.FAILS and loss.decide_grade(deep) == grades.PASSES
-    assert (loss.worst, loss.grade) == (shallow, grades.FAILS)
+    assert loss.cells[shallow].grade == grades.FAILS and loss.cells[deep].grade == grades.PASSES
+    assert (loss.worst.place, loss.grade) == (shallow, grades.FAILS)
     assert marks.grade == grades.NOT_APPLICABLE
     assert list(found.list_unanswered()) == [("2", "for the author", "The author writes it.")]
-    assert found.format_place(shallow) == "bottleneck.buffer 0.25bdp"
+    assert loss.worst.name == "bottleneck.buffer 0.25bdp"
     assert find_status(found.verdicts, "fails") == 1 and find_status([marks], "worse") == 3
     # CUBIC in its own place is CUBIC
     same = evaluate(load_suite(str(small)), Candidate("cubic", "cubic"), tmp_path / "out.duckdb", progress=False)
@@ -610,7 +608,7 @@ def test_queues_get_the_grades_that_are_known(tmp_path: Path) -> None:
         found[name] = {one.criterion.id: one for one in done.verdicts}
     assert all(one.grade in grades.GOOD for one in found["fq_codel"].values())
     slow = found["slow"]["aggressive-queue"]
-    assert slow.cells[slow.worst].value > 90 and found["hasty"]["aggressive-use"].grade == grades.WORSE
+    assert slow.worst.value > 90 and found["hasty"]["aggressive-use"].grade == grades.WORSE
 
 
 class _Refusing(Simulator):

@@ -5,6 +5,7 @@ import math
 import shlex
 import tomllib
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,14 +50,15 @@ def result(case: str, found: str, place: str = HERE) -> Result:
 
 def make_evaluation(*results: Result, subject: Candidate = SUBJECT) -> Evaluation:
     """Return an evaluation by judges."""
-    plan, cells = Plan(), dict[str, dict[ScenePlace, CellGrade]]()
+    cells: dict[str, dict[ScenePlace, CellGrade]] = {}
+    criteria = {one.id: one for one in BBR.criteria}
     for number, (case, where, verdict) in enumerate(results):
         place = ScenePlace(case, (number,))
-        plan.labels[place] = dict(zip(("rate", "rtt"), where.split(), strict=True))
-        plan.commands[place] = "again"
-        cells.setdefault(case, {})[place] = make_judged_cell(verdict)
+        labels = dict(zip(("rate", "rtt"), where.split(), strict=True))
+        cell = replace(make_judged_cell(criteria[case], verdict), place=place, labels=labels, command="again")
+        cells.setdefault(case, {})[place] = cell
     verdicts = tuple(Verdict(one, cells[one.id]) for one in BBR.criteria if one.id in cells)
-    return Evaluation(BBR, subject, verdicts, plan, 1, seconds=1.25)
+    return Evaluation(BBR, subject, verdicts, Plan(), 1, seconds=1.25)
 
 
 CELLS = (
@@ -292,9 +294,10 @@ def evaluate_measured(value: float, half: float = 0.0, grade: str = WORSE, reaso
     """Return an evaluation by rfc9743 with one cell of one criterion."""
     suite = RFC.select(["shallow-loss"])
     judged = CaseVerdict(grade, reason) if reason else None
-    cell = CellGrade(grade, value, value - half, value + half, {"cubic": 0.01}, 40, sure=True, judged=judged)
-    plan = Plan(labels={PLACE: {"bottleneck.buffer": "0.25bdp"}}, commands={PLACE: "again"})
-    return Evaluation(suite, Candidate("mine", "mine"), (Verdict(suite.criteria[0], {PLACE: cell}),), plan, 5)
+    [criterion] = suite.criteria
+    cell = CellGrade(criterion, grade, value, value - half, value + half, {"cubic": 0.01}, 40, judged=judged)
+    cell = replace(cell, place=PLACE, labels={"bottleneck.buffer": "0.25bdp"}, command="again")
+    return Evaluation(suite, Candidate("mine", "mine"), (Verdict(criterion, {PLACE: cell}),), Plan(), 5)
 
 
 def compare(tmp_path: Path, before: Evaluation, now: Evaluation, fail: str = WORSE) -> gates.Gate:

@@ -25,11 +25,13 @@ def make_evaluation(folder: Path, matrix: str) -> Evaluation:
     suite = load_suite(str(folder)).select(["loss"])
     subject = Candidate("reno", "reno")
     plan = make_plan(suite, [subject], 2)
+    [criterion] = suite.criteria
+    cell = CellGrade(criterion, grades.PASSES, 0, 0, 9, {"cubic": 1.0}, 2)
     cells = {
-        place: CellGrade(grades.PASSES, float(sum(place.position)), 0, 9, {"cubic": 1.0}, 2, sure=True)
-        for place in plan.labels
+        place: replace(cell, value=float(sum(place.position)), place=place, labels=labels, command=plan.commands[place])
+        for place, labels in plan.labels.items()
     }
-    return Evaluation(suite, subject, (Verdict(suite.criteria[0], cells),), plan, 2)
+    return Evaluation(suite, subject, (Verdict(criterion, cells),), plan, 2)
 
 
 def draw_map(page: str) -> str:
@@ -39,7 +41,7 @@ def draw_map(page: str) -> str:
 
 def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
     found = make_evaluation(tmp_path, TWO_AXES + '"hosts.ecn" = [true, false]\n')
-    made = make_verdict_map(found, found.verdicts[0])
+    made = make_verdict_map(found.verdicts[0])
     assert made is not None and made.columns.key == "hosts.ecn"
     assert made.rows.key == "bottleneck.buffer, flows[0].base_rtt"
     page = make_page(found, "dumbbell evaluate cc reno")
@@ -62,15 +64,16 @@ def test_two_axes_make_a_map_that_leads_to_its_cells(tmp_path: Path) -> None:
 )
 def test_other_numbers_of_axes_have_no_map(matrix: str, tmp_path: Path) -> None:
     found = make_evaluation(tmp_path, matrix)
-    assert make_verdict_map(found, found.verdicts[0]) is None
+    assert make_verdict_map(found.verdicts[0]) is None
     assert draw_map(make_page(found, "")) == ""
 
 
 def test_a_map_keeps_missing_cells_and_values_apart(tmp_path: Path) -> None:
     found = make_evaluation(tmp_path, TWO_AXES + '"hosts.ecn" = [true, false]\n')
     verdict = found.verdicts[0]
-    nothing = CellGrade(grades.CANNOT_TELL, float("nan"), 0, 0, {}, 0, sure=True)
-    cells = {**verdict.cells, ScenePlace("short", (0, 0)): nothing}
+    place = ScenePlace("short", (0, 0))
+    nothing = CellGrade(verdict.criterion, grades.CANNOT_TELL, place=place, labels=verdict.cells[place].labels)
+    cells = {**verdict.cells, place: nothing}
     del cells[ScenePlace("short", (2, 1))]
     drawn = draw_map(make_page(replace(found, verdicts=(Verdict(verdict.criterion, cells),)), ""))
     assert drawn.count("<a ") == 5 and drawn.count("<td></td>") == 2  # the corner, and the missing one
@@ -80,7 +83,7 @@ def test_a_map_keeps_missing_cells_and_values_apart(tmp_path: Path) -> None:
 def test_names_of_settings_are_escaped(tmp_path: Path) -> None:
     matrix = '"setting, bottleneck.buffer" = [["<b>a</b>", "1bdp"], ["b & c", "2bdp"]]\n"hosts.ecn" = [true, false]\n'
     found = make_evaluation(tmp_path, matrix)
-    made = make_verdict_map(found, found.verdicts[0])
+    made = make_verdict_map(found.verdicts[0])
     assert made is not None and "setting" in (made.rows.key, made.columns.key)
     page = make_page(found, "")
     assert "&lt;b&gt;a&lt;/b&gt;" in draw_map(page) and "<b>" not in page

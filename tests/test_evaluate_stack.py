@@ -302,8 +302,7 @@ def test_where_the_mean_is_near_a_bar_nobody_can_tell() -> None:
         values = {"it": measure("c4-cubic", *(([flow(completion_s=at)], None) for at in completions))}
         values["cubic"] = measure("c4-cubic", *[([flow(completion_s=5.0)], None)] * len(completions))
         words = {name: word.value for name, word in SUITE.words.items()}
-        cell = grades.judge_cell(one, SUITE.measures[one.measure], words, "it", values, "here")
-        return grades.decide_grade(one, cell)
+        return grades.judge_cell(one, SUITE.measures[one.measure], words, "it", values, "here").grade
 
     # the draft's limit of this place is 6.7 s
     assert find(6.0, 6.1, 6.2, 6.1, 6.0) == PASSES

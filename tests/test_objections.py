@@ -56,7 +56,7 @@ def test_page_and_appendix_answer_nine_objections(reno: Evaluation) -> None:
 def test_a_page_keeps_units_and_numbers_and_names_worst_cells(reno: Evaluation) -> None:
     page = make_page(reno, "dumbbell evaluate cc reno")
     assert "Packets dropped at the bottleneck, share: no worse if" in page and "Goodput, Mbit/s: no worse if" in page
-    assert f'worst: <a href="#{name_cell(reno.verdicts[0], reno.verdicts[0].worst)}">' in page
+    assert f'worst: <a href="#{name_cell(reno.verdicts[0].worst)}">' in page
     # words of bars that are not there are left out
     assert "<code>little</code>" in page and "<code>starving</code>" not in page
     assert keep_whole("26 307 (10 875 to 46 290)").split(" ") == ["26\xa0307", "(10\xa0875", "to", "46\xa0290)"]

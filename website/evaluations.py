@@ -42,12 +42,12 @@ def read_evaluations() -> dict[str, list[dict[str, str]]]:
 def _make_rows(name: str, found: Evaluation) -> list[dict[str, str]]:
     rows = []
     for one in found.verdicts:
-        cell = one.cells[one.worst]
+        cell = one.worst
         others = join_words([f"{who} {format_measured(value)}" for who, value in cell.others.items()])
         row = {"algorithm": name, "suite": found.suite.name, "criterion": one.criterion.id, "grade": one.grade}
         numbers = {"value": cell.value, "low": cell.low, "high": cell.high}
         row |= {key: "" if math.isnan(value) else format_measured(value) for key, value in numbers.items()}
-        rows.append(row | {"yardsticks": others, "cell": found.format_place(one.worst)})
+        rows.append(row | {"yardsticks": others, "cell": cell.name})
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,8 +21,6 @@ from dumbbell.writing import write_text
 
 if TYPE_CHECKING:
     from dumbbell.engines.base import Engine as RunEngine
-    from dumbbell.evaluate.evaluation import Evaluation
-    from dumbbell.evaluate.judging import EvaluationChoice
     from dumbbell.evaluate.plan import Candidate
     from dumbbell.evaluate.suite_file import EvaluationSuite
 
@@ -255,22 +252,12 @@ def _evaluate(
     earlier = others.against
     if other is not None:
         earlier = f"{run.output}-against.json"
-        report = to_json(_carry_out(suite, other, run, choice, others.engine))
+        report = to_json(run.carry_out(suite, replace(other, engine=others.engine), choice))
         write_text(Path(earlier), report, "a name in a folder that exists", command=command)
     gating = gating if earlier is None else replace(gating, baseline=earlier)
     gate = EvaluationGate(suite, subject, _list_names(kind, subject), gating)
-    found = _carry_out(suite, subject, run, choice, others.engine)
+    found = run.carry_out(suite, replace(subject, engine=others.engine), choice)
     gate.finish(found, run.output, command, compared=others.against)
-
-
-def _carry_out(
-    suite: EvaluationSuite, subject: Candidate, run: RunOptions, choice: EvaluationChoice, engine: str
-) -> Evaluation:
-    found = run.carry_out(suite, subject, choice)
-    if choice.engine is not None:
-        again = {place: f"{line} --engine {shlex.quote(engine)}" for place, line in found.plan.commands.items()}
-        found.plan.commands.update(again)
-    return found
 
 
 def _list_names(kind: str, subject: Candidate) -> list[str] | None:

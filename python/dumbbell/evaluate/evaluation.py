@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from dumbbell.engines.progress import ProgressTold
 from dumbbell.errors import Nothing
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.grade import CaseVerdict, CellGrade
-from dumbbell.evaluate.harm import CellHarm, measure_harm
+from dumbbell.evaluate.harm import measure_harm
 from dumbbell.evaluate.measures import Values, measure_scene
-from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, format_labels, make_plan, make_victim_plan
+from dumbbell.evaluate.plan import Candidate, Plan, ScenePlace, find_places, make_plan, make_victim_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.results.results import StoredResults
 from dumbbell.words import format_count
@@ -33,38 +33,27 @@ class Verdict:
     criterion: Criterion
     cells: dict[ScenePlace, CellGrade]
 
-    def decide_grade(self, place: ScenePlace) -> str:
-        """Return the grade of a cell after the last seed."""
-        return grades.decide_grade(self.criterion, self.cells[place])
-
     @cached_property
-    def worst(self) -> ScenePlace:
+    def worst(self) -> CellGrade:
         """The cell that counts most against the subject."""
-        return max(self.cells, key=lambda place: (grades.rank(self.decide_grade(place)), self.cells[place].excess))
+        return max(self.cells.values(), key=lambda cell: (grades.rank(cell.grade), cell.excess))
 
     @property
     def grade(self) -> str:
         """The grade of the worst cell."""
-        return self.decide_grade(self.worst)
+        return self.worst.grade
 
-    def find_worst_harm(self, harm: HarmByPlace) -> ScenePlace | None:
-        """Return the cell in which the subject harms others most; none if there is no harm."""
-        known = {
-            place: found[""].value
-            for place in self.cells
-            if "" in (found := harm.get((self.criterion.id, place), {})) and not math.isnan(found[""].value)
-        }
-        return max(known, key=lambda place: known[place]) if known else None
+    @property
+    def worst_harm(self) -> CellGrade | None:
+        """The cell in which the subject harms others most; none if there is no harm."""
+        known = (one for one in self.cells.values() if "" in one.harm and not math.isnan(one.harm[""].value))
+        return max(known, key=lambda cell: cell.harm[""].value, default=None)
 
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many cells have each grade, from the best grade to the worst."""
-        found = Counter(map(self.decide_grade, self.cells))
+        found = Counter(cell.grade for cell in self.cells.values())
         return sorted(found.items(), key=lambda one: grades.rank(one[0]))
-
-
-HarmByPlace = Mapping[tuple[str, ScenePlace], Mapping[str, CellHarm]]
-"""Harm by criterion and cell, of the subject, which has an empty name, and of the yardsticks."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +69,22 @@ class Evaluation:
     seconds: float = 0.0
     interrupted: bool = False
     quick: bool = False
-    harm: HarmByPlace = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> list[CellGrade]:
+        """The cells of all criteria."""
+        return [cell for one in self.verdicts for cell in one.cells.values()]
+
+    @property
+    def has_harm(self) -> bool:
+        """Whether harm to others was measured in some cell."""
+        return any(cell.harm for cell in self.cells)
 
     @property
     def is_judged(self) -> bool:
         """Whether judges gave all grades, and nothing was measured."""
         return all(one.criterion.judge for one in self.verdicts)
-
-    def format_place(self, place: ScenePlace) -> str:
-        """Return what tells a cell of a scene from the others."""
-        return format_labels(self.plan.labels[place])
 
     def list_unanswered(self) -> Iterator[tuple[str, str, str]]:
         """Yield the paragraphs that no criterion answers: id, grade and reason."""
@@ -136,7 +130,7 @@ def evaluate(
     if refused:
         suite, notes = _leave_out(suite, plan, refused)
     whole = plan
-    values: dict[tuple[str, ScenePlace], Mapping[str, Values]] = {}
+    values: dict[str, dict[ScenePlace, Mapping[str, Values]]] = {one.id: {} for one in suite.criteria}
     victims = make_victim_plan(suite, me, seeds, whole)
     failed: list[str] = []
     broken: dict[ScenePlace, CaseVerdict] = {}
@@ -151,23 +145,24 @@ def evaluate(
         if suite.of == "stack":
             broken = _list_closed(plan, me.name, results) | broken
         for one in suite.criteria:
-            measured = measure_scene(suite, one.measure, one.scene, plan, results)
-            values |= {(one.id, place): of_place for place, of_place in measured.items()}
-        verdicts = tuple(_judge_criterion(suite, one, values, me.name, broken) for one in suite.criteria)
+            values[one.id] |= measure_scene(suite, one.measure, one.scene, plan, results)
+        verdicts = tuple(_judge_criterion(suite, one, values[one.id], me.name, broken, whole) for one in suite.criteria)
         open_places = {place for one in verdicts for place, cell in one.cells.items() if not cell.sure}
         if report.interrupted or not open_places or seeds >= most:
             break
         seeds = min(2 * seeds, most)
         plan = make_plan(suite, candidates, seeds, quick=quick, only=open_places, engine=engine)
-    harm: HarmByPlace = {}
     if victims.experiments and not report.interrupted:
         report = sweep.run(victims.experiments, output, jobs=jobs, progress=progress, keys=keys, engine=engine)
         failed += [f"{cell.experiment} without the subject, seed {cell.seed}: {text}" for cell, text in report.failed]
         harm = measure_harm(suite, whole, victims, StoredResults(Path(output), keys=keys), me.name)
+        for (name, place), found in harm.items():
+            cells = next(one.cells for one in verdicts if one.criterion.id == name)
+            cells[place] = replace(cells[place], harm=found)
     taken = time.monotonic() - began
     return Evaluation(
         *(suite, subject, verdicts, whole, len(set(keys)) - len(failed), tuple(failed), taken),
-        *(report.interrupted, quick, harm, notes),
+        *(report.interrupted, quick, notes),
     )
 
 
@@ -219,17 +214,18 @@ def _list_closed(plan: Plan, subject: str, results: StoredResults) -> dict[Scene
 def _judge_criterion(
     suite: EvaluationSuite,
     criterion: Criterion,
-    values: Mapping[tuple[str, ScenePlace], Mapping[str, Values]],
+    values: Mapping[ScenePlace, Mapping[str, Values]],
     subject: str,
     broken: Mapping[ScenePlace, CaseVerdict],
+    plan: Plan,
 ) -> Verdict:
     """Return the verdict of a criterion; a cell with a run that failed has the grade of that failure."""
     measure, cells = suite.measures[criterion.measure], {}
-    for (name, place), of_place in values.items():
-        if name == criterion.id:
-            cell = grades.judge_cell(criterion, measure, suite.numbers, subject, of_place, str(place.position))
-            failure = broken.get(place)
-            cells[place] = replace(cell, grade=failure.result, sure=True, judged=failure) if failure else cell
+    for place, of_place in values.items():
+        cell = grades.judge_cell(criterion, measure, suite.numbers, subject, of_place, str(place.position))
+        cell = replace(cell, place=place, labels=plan.labels[place], command=plan.commands[place])
+        failure = broken.get(place)
+        cells[place] = replace(cell, grade=failure.result, sure=True, judged=failure) if failure else cell
     return Verdict(criterion, cells)
 
 

@@ -8,16 +8,15 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import Report, collect_cells, compare_reports, read_text
-from dumbbell.evaluate.evaluation import Evaluation, Verdict, find_status
-from dumbbell.evaluate.grade import CANNOT_TELL, NOT_APPLICABLE, CaseVerdict
-from dumbbell.evaluate.plan import Candidate, ScenePlace, format_where, make_plan
+from dumbbell.evaluate.evaluation import Evaluation, find_status
+from dumbbell.evaluate.grade import CANNOT_TELL, NOT_APPLICABLE, CellGrade
+from dumbbell.evaluate.plan import Candidate, format_where, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
 from dumbbell.evaluate.verdict_report import describe_cell, to_json
 from dumbbell.experiment import units
@@ -31,20 +30,6 @@ _RANK = {grade: number for number, grade in enumerate(_ORDER)}
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 # what XML 1.0 has no way to say
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-@dataclass(frozen=True)
-class GatedCell:
-    """A cell of an evaluation: its criterion, its place as lists of --known have it, and its verdict."""
-
-    criterion: Criterion
-    where: str
-    verdict: CaseVerdict
-
-    @property
-    def key(self) -> _CellKey:
-        """The criterion and the cell."""
-        return self.criterion.id, self.where
 
 
 @dataclass
@@ -62,28 +47,17 @@ class Gate:
     failures: list[str] = field(default_factory=list)  # entries of expected failures that do not fail
     figures: list[str] = field(default_factory=list)  # that are significantly worse than before
 
-    @cached_property
-    def cells(self) -> list[GatedCell]:
-        """The cells of all criteria."""
-        return [
-            GatedCell(one.criterion, format_where(self.found.plan.labels[place]), _make_verdict(self.found, one, place))
-            for one in self.found.verdicts
-            for place in one.cells
-        ]
-
     @property
     def status(self) -> int:
         """The exit status: 1 if something bad is not expected or a yardstick failed, 3 if nothing is judged, else 0.
 
         A judge that cannot tell lacks a field of the trace: 3 as well, unless that is expected.
         """
-        is_told = any(one.verdict.result in grades.ENDED for one in self.cells)
+        is_told = any(one.grade in grades.ENDED for one in self.found.cells)
         if self.list_failed() or (self.found.failed and not is_told):
             return 1
-        lacks = any(
-            one.verdict.result == CANNOT_TELL and one.criterion.judge and one.key not in self.expected
-            for one in self.cells
-        )
+        untold = (one for one in self.found.cells if one.grade == CANNOT_TELL and one.criterion.judge)
+        lacks = any(one.key not in self.expected for one in untold)
         return 3 if lacks or find_status(self.found.verdicts, self.fail) == 3 else 0
 
     def list_failed(self) -> list[str]:
@@ -98,19 +72,13 @@ class Gate:
         """Return the gate for --format json."""
         return {"unexpected": self.list_failed(), "changed": self.others}
 
-    def label(self, cell: GatedCell) -> str:
+    def label(self, cell: CellGrade) -> str:
         """Return what a cell is called in lists: criterion, subject and place, as --known reads it."""
-        return f"{name_criterion(self.found.suite, cell.criterion)[0]} {self.found.subject.name} {cell.where}"
+        return f"{name_criterion(self.found.suite, cell.criterion)[0]} {self.found.subject.name} {cell.key[1]}"
 
-    def describe(self, verdict: str, cell: GatedCell, reason: str = "") -> str:
+    def describe(self, verdict: str, cell: CellGrade, reason: str = "") -> str:
         """Return a verdict on a cell in words."""
-        return f"{verdict}: {self.label(cell)}: {reason or cell.verdict.reason}"
-
-
-def _make_verdict(found: Evaluation, one: Verdict, place: ScenePlace) -> CaseVerdict:
-    judged = one.cells[place].judged
-    checks, seconds = (judged.checks, judged.seconds) if judged is not None else ((), 0.0)
-    return CaseVerdict(one.decide_grade(place), describe_cell(found, one, place), checks, seconds=seconds)
+        return f"{verdict}: {self.label(cell)}: {reason or describe_cell(self.found, cell)}"
 
 
 def name_criterion(suite: EvaluationSuite, one: Criterion) -> tuple[str, str]:
@@ -138,8 +106,8 @@ def make_gate(
     elif before is not None:
         _gate_by_report(gate, *before)
     else:
-        bad = [one for one in gate.cells if _is_bad(one.verdict.result, fail)]
-        gate.unexpected |= {one.key: gate.describe(one.verdict.result, one) for one in bad}
+        bad = [one for one in found.cells if _is_bad(one.grade, fail)]
+        gate.unexpected |= {one.key: gate.describe(one.grade, one) for one in bad}
     return gate
 
 
@@ -160,13 +128,17 @@ class ExpectedFailure:
     where: str | None
     grade: str
 
+    def names(self, cell: CellGrade) -> bool:
+        """Whether the line is about a cell of its subject."""
+        return (self.criterion, self.where or cell.key[1]) == cell.key
+
 
 def _gate_by_expected(gate: Gate, expected: Sequence[ExpectedFailure]) -> None:
     """Note failures that no entry expects, and entries whose cells do not fail."""
     mine = [one for one in expected if one.subject == gate.found.subject.name]
-    for one in gate.cells:
-        now = one.verdict.result
-        known = [entry.grade for entry in mine if (entry.criterion, entry.where or one.where) == one.key]
+    for one in gate.found.cells:
+        now = one.grade
+        known = [entry.grade for entry in mine if entry.names(one)]
         if not _is_bad(now, gate.fail):
             continue
         if any(_RANK[now] <= _RANK[grade] for grade in known):
@@ -178,18 +150,18 @@ def _gate_by_expected(gate: Gate, expected: Sequence[ExpectedFailure]) -> None:
         else:
             gate.unexpected[one.key] = gate.describe("new failure" if now == gate.fail else f"new failure, {now}", one)
     for entry in mine:
-        fitting = [one for one in gate.cells if (entry.criterion, entry.where or one.where) == one.key]
-        judged = [one for one in fitting if one.verdict.result not in (NOT_APPLICABLE, CANNOT_TELL)]
-        if any(_is_bad(one.verdict.result, gate.fail) for one in judged):
+        fitting = [one for one in gate.found.cells if entry.names(one)]
+        judged = [one for one in fitting if one.grade not in (NOT_APPLICABLE, CANNOT_TELL)]
+        if any(_is_bad(one.grade, gate.fail) for one in judged):
             continue
         if judged:
-            said = f"expected to fail, but {judged[0].verdict.result}: {entry.line}"
+            said = f"expected to fail, but {judged[0].grade}: {entry.line}"
             if entry.where is not None:
                 gate.unexpected[judged[0].key] = said
             else:
                 gate.failures.append(said)
         elif fitting:
-            gate.others.append(f"expected to fail, {fitting[0].verdict.result}: {entry.line}")
+            gate.others.append(f"expected to fail, {fitting[0].grade}: {entry.line}")
 
 
 def read_expected(
@@ -261,13 +233,13 @@ def _read_where(text: str, suite: EvaluationSuite, criterion: Criterion, subject
 def _gate_by_report(gate: Gate, name: str, report: Report) -> None:
     """Note what is worse than in an earlier report as unexpected, and what is better as changed."""
     before = collect_cells(report)
-    for one in gate.cells:
-        now, old = one.verdict.result, before.pop(one.key, None)
+    for one in gate.found.cells:
+        now, old = one.grade, before.pop(one.key, None)
         if old is None:
             if _is_bad(now, gate.fail):
                 gate.unexpected[one.key] = gate.describe(f"{now}, not in {name}", one)
         elif now == old["grade"]:
-            if _is_bad(now, gate.fail) and (new := _find_other_broken(one.verdict, old.get("checks", ()))):
+            if _is_bad(now, gate.fail) and (new := _find_other_broken(one, old.get("checks", ()))):
                 gate.unexpected[one.key] = gate.describe(f"{now} by another limit", one, "; ".join(new))
             elif _is_bad(now, gate.fail) or now == CANNOT_TELL:
                 gate.expected.add(one.key)
@@ -285,17 +257,17 @@ def _gate_by_report(gate: Gate, name: str, report: Report) -> None:
             gate.figures.append(f"figure got worse: {cell}: {title} {change.figures[0]} → {change.figures[1]}")
 
 
-def _find_other_broken(verdict: CaseVerdict, before: Sequence[dict[str, Any]]) -> list[str]:
+def _find_other_broken(cell: CellGrade, before: Sequence[dict[str, Any]]) -> list[str]:
     """Return the limits that were not kept and had been kept before, with what was found.
 
     Numbers in their names do not count, since they may depend on the run. The end of a connection or a run is a limit.
     """
 
     def name_limit(what: str, found: str) -> str:
-        return _NUMBER.sub("#", f"{what}: {found}" if verdict.result in grades.ENDED else what)
+        return _NUMBER.sub("#", f"{what}: {found}" if cell.grade in grades.ENDED else what)
 
     known = {name_limit(str(one["what"]), str(one["found"])) for one in before if one["held"] is False}
-    broken = [one for one in verdict.checks if one.held is False]
+    broken = [one for one in cell.checks if one.held is False]
     return [f"{one.found} ({one.what})" for one in broken if name_limit(one.what, one.found) not in known]
 
 
@@ -307,14 +279,15 @@ def format_junit(gate: Gate) -> str:
     outer = ElementTree.Element("testsuites")
     name, subject = gate.found.suite.name, gate.found.subject.name
     cells = ElementTree.SubElement(outer, "testsuite", name=f"{name} {subject}")
-    for one in gate.cells:
-        test = _add_junit_test(cells, f"{name}.{subject}", " ".join(filter(None, one.key)), one.verdict.seconds)
+    for one in gate.found.cells:
+        seconds = one.judged.seconds if one.judged is not None else 0.0
+        test = _add_junit_test(cells, f"{name}.{subject}", " ".join(filter(None, one.key)), seconds)
         tag, message = _find_outcome(one, gate)
         if tag:
             child = ElementTree.SubElement(test, tag, message=message)
             if tag != "skipped":
-                child.set("type", one.verdict.result.replace(" ", "-"))
-                child.text = "\n".join(one.verdict.list_checks())
+                child.set("type", one.grade.replace(" ", "-"))
+                child.text = "\n".join(map(str, one.checks))
     for title, short, kind, lines in (
         ("expected failures", "known", "passed", gate.failures),
         ("figures", "figure", "worse", gate.figures),
@@ -338,9 +311,9 @@ def _add_junit_test(suite: ElementTree.Element, group: str, name: str, seconds: 
     return ElementTree.SubElement(suite, "testcase", classname=group, name=name, time=f"{seconds:.3f}")
 
 
-def _find_outcome(one: GatedCell, gate: Gate) -> tuple[str, str]:
+def _find_outcome(one: CellGrade, gate: Gate) -> tuple[str, str]:
     """Return the element that a cell has in JUnit's XML, if any, and its message."""
-    grade, reason = one.verdict.result, one.verdict.reason
+    grade, reason = one.grade, describe_cell(gate.found, one)
     if one.key in gate.unexpected:
         # what ended a run is an error and no failure
         return "error" if grade in (grades.CRASHED, grades.HUNG) else "failure", gate.unexpected[one.key]
@@ -359,11 +332,11 @@ def list_annotations(gate: Gate) -> list[str]:
     """
     suite, subject = gate.found.suite, gate.found.subject.name
     groups: dict[tuple[str, str], list[str]] = {}
-    for one in gate.cells:
+    for one in gate.found.cells:
         _, heading = name_criterion(suite, one.criterion)
         if one.key in gate.unexpected:
             groups.setdefault(("error", f"{heading}, {subject}"), []).append(gate.unexpected[one.key])
-        elif one.verdict.result == CANNOT_TELL and one.key not in gate.expected:
+        elif one.grade == CANNOT_TELL and one.key not in gate.expected:
             groups.setdefault(("warning", f"{heading}, {subject}"), []).append(gate.describe("cannot tell", one))
     lines = [_format_annotation(kind, title, texts) for (kind, title), texts in groups.items()]
     return lines + [_format_annotation("error", f"suite {suite.name}", [one]) for one in gate.failures + gate.figures]

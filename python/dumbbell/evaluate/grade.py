@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dumbbell.evaluate.measures import Values
+from dumbbell.evaluate.plan import ScenePlace, format_labels, format_where
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
 
 if TYPE_CHECKING:
     from dumbbell.evaluate.bbr.lab import CaseRun
+    from dumbbell.evaluate.harm import CellHarm
 
 PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
 TRANSPORT, CANNOT_TELL, NOT_APPLICABLE = "the transport's", "cannot tell", "does not apply"
@@ -69,6 +71,10 @@ class Expectation:
     constant: bool = False
     needs: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        sign = "c" if self.constant and self.held is False else SIGNS[self.held]
+        return f"{sign} {self.what}: {self.found}"
+
 
 @dataclass(frozen=True)
 class CaseVerdict:
@@ -85,36 +91,59 @@ class CaseVerdict:
     run: CaseRun | None = field(default=None, compare=False)
     seconds: float = field(default=0.0, compare=False)
 
-    def list_checks(self) -> list[str]:
-        """Return the expectations, one a line, each with a sign for whether it held."""
-        return [f"{SIGNS[one.held]} {one.what}: {one.found}" for one in self.checks]
-
 
 @dataclass(frozen=True)
 class CellGrade:
-    """The grade of one cell.
+    """The grade of one cell of a criterion.
 
     `value` is the subject's, `low` to `high` the interval in which it lies at the level of all intervals; `others` has
-    those of the yardsticks. `sure` is whether that share of the resamples lies on the same side of the bar.
+    those of the yardsticks. `sure` is whether that share of the resamples lies on the same side of the bar. `labels`
+    are the values of the matrix in the cell, and `command` repeats the runs of the subject.
     """
 
+    criterion: Criterion
     grade: str
-    value: float
-    low: float
-    high: float
-    others: Mapping[str, float]
-    seeds: int
-    sure: bool
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    others: Mapping[str, float] = field(default_factory=dict)
+    seeds: int = 0
+    sure: bool = True
     excess: float = 0.0
     """The distance of the value beyond the bar, as a part of the bar; negative if the value keeps the bar."""
     worst_seed: int = 1
     judged: CaseVerdict | None = None
     """The verdict of a judge, or of a run that failed."""
+    place: ScenePlace = field(default_factory=ScenePlace)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    harm: Mapping[str, CellHarm] = field(default_factory=dict)
+    """The harm of the subject, which has an empty name, and of the yardsticks."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The criterion and the cell, as lists of expected failures name them."""
+        return self.criterion.id, format_where(self.labels)
+
+    @property
+    def name(self) -> str:
+        """The place with the names of its keys; empty if it is the only one."""
+        return format_labels(self.labels)
 
     @property
     def reason(self) -> str:
         """The reason for the grade that a judge gives."""
         return self.judged.reason if self.judged is not None else ""
+
+    @property
+    def checks(self) -> tuple[Expectation, ...]:
+        """The expectations that a judge checked."""
+        return self.judged.checks if self.judged is not None else ()
+
+    @property
+    def log(self) -> tuple[str, ...]:
+        """The fields that a judge needs and the trace lacks."""
+        return self.judged.log if self.judged is not None else ()
 
 
 def rank(grade: str) -> int:
@@ -132,9 +161,9 @@ def name_failed_run(text: str) -> str:
     return HUNG if _HANGS in text else CRASHED
 
 
-def make_judged_cell(verdict: CaseVerdict) -> CellGrade:
+def make_judged_cell(criterion: Criterion, verdict: CaseVerdict) -> CellGrade:
     """Return the grade that a judge gave."""
-    return CellGrade(verdict.result, math.nan, math.nan, math.nan, {}, 1, sure=True, judged=verdict)
+    return CellGrade(criterion, verdict.result, seeds=1, judged=verdict)
 
 
 def judge_cell(
@@ -145,7 +174,7 @@ def judge_cell(
     values: Mapping[str, Values],
     place: str,
 ) -> CellGrade:
-    """Return the grade of a cell; `values` are of the subject and of every yardstick, by seed.
+    """Return the grade of a cell after the last seed; `values` are of the subject and of every yardstick, by seed.
 
     Seeds are paired: only seeds that all have are used. A yardstick without values is left out if no bar names it.
     `DRAWS` resamples of the seeds, the same for the subject and the yardsticks, decide whether the grade is sure. A
@@ -157,10 +186,10 @@ def judge_cell(
     seeds = sorted(set.intersection(*(set(one) for one in values.values())))
     if not seeds:
         none = NOT_APPLICABLE if criterion.no_data and not values[subject] else CANNOT_TELL
-        return CellGrade(none, math.nan, math.nan, math.nan, {}, 0, sure=True)
+        return CellGrade(criterion, none)
     runs = {who: [one[seed] for seed in seeds] for who, one in values.items()}
     if any(np.isnan(run).any() for one in runs.values() for run in one):
-        return CellGrade(CANNOT_TELL, math.nan, math.nan, math.nan, {}, len(seeds), sure=True)
+        return CellGrade(criterion, CANNOT_TELL, seeds=len(seeds))
     found = {who: float(_compute_draws(measure, one, np.arange(len(seeds))[None, :])[0]) for who, one in runs.items()}
     names = {**words, **found}
     yardsticks = values.keys() - {subject, RELATIVE}
@@ -177,15 +206,19 @@ def judge_cell(
         )
         for n in range(DRAWS)
     ]
-    alike = sum((one in GOOD) == (grade in GOOD) for one in grades) / DRAWS
-    if grades.count(grade) < LEVEL * DRAWS:
+    is_sure = sum((one in GOOD) == (grade in GOOD) for one in grades) >= LEVEL * DRAWS
+    if not is_sure:
+        grade = CANNOT_TELL
+    elif criterion.merit == "transport" and grade in GOOD:
+        grade = TRANSPORT
+    elif grades.count(grade) < LEVEL * DRAWS:
         grade = _WEAKER.get(grade, grade)
     low, high = (float(np.quantile(resampled[subject], share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     others = {who: value for who, value in found.items() if who != subject}
     excess = _compute_excess(criterion, found[subject], names)
     means = [float(one.mean()) * (1 if criterion.bars[0].is_upper else -1) for one in runs[subject]]
     worst_seed = seeds[int(np.argmax(means))]
-    return CellGrade(grade, found[subject], low, high, others, len(seeds), alike >= LEVEL, excess, worst_seed)
+    return CellGrade(criterion, grade, found[subject], low, high, others, len(seeds), is_sure, excess, worst_seed)
 
 
 def _compute_draws(
@@ -230,16 +263,4 @@ def _find_grade(criterion: Criterion, value: float, names: Mapping[str, float], 
 
 
 def _compare_with_bars(criterion: Criterion, value: float, names: Mapping[str, float]) -> str:
-    for grade, bar in ((PASSES, criterion.passes), (NO_WORSE, criterion.level), (FAILS, criterion.fails)):
-        if bar is not None and bar.is_met(value, names):
-            return grade
-    return WORSE
-
-
-def decide_grade(criterion: Criterion, cell: CellGrade) -> str:
-    """Return the grade of a cell after the last seed: nobody can tell one that is not sure."""
-    if not cell.sure:
-        return CANNOT_TELL
-    if criterion.merit == "transport" and cell.grade in GOOD:
-        return TRANSPORT
-    return cell.grade
+    return next((grade for grade, bar in criterion.named_bars if bar.is_met(value, names)), WORSE)

@@ -90,7 +90,7 @@ def _judge_paths(
     words = ["dumbbell", "evaluate", "cc", subject.name, "--suite", name_suite(suite)]
     for criterion in suite.criteria:
         judged = {point: of_point[name_case(criterion.judge)] for point, of_point in results.items()}
-        verdicts.append(_make_verdict(found.plan, criterion, judged, words))
+        verdicts.append(_make_verdict(criterion, judged, words))
     notes = tuple(f"left out: {point}: {reason}" for point, reason in left_out.items())
     return replace(
         found,
@@ -113,24 +113,19 @@ def judge_trace(
     keys = [_find_case(suite, one) for one in criteria]
     found = judge.judge_file(path, replace(description, cases=keys if chosen else None))
     point = found.run.setup.point
-    plan, verdicts = Plan(), []
+    verdicts = []
     for criterion in criteria:
         judged = {point: found.verdicts[name_case(criterion.judge)]}
-        verdicts.append(_make_verdict(plan, criterion, judged, words, names_path=False))
+        verdicts.append(_make_verdict(criterion, judged, words, names_path=False))
     subject = Candidate(found.control, str(path))
     notes = tuple(f"{path}: {one}" for one in found.notes)
-    return Evaluation(suite, subject, tuple(verdicts), plan, 0, notes=notes), found
+    return Evaluation(suite, subject, tuple(verdicts), Plan(), 0, notes=notes), found
 
 
 def _make_verdict(
-    plan: Plan,
-    criterion: Criterion,
-    judged: Mapping[PathPoint, CaseVerdict],
-    words: Sequence[str],
-    *,
-    names_path: bool = True,
+    criterion: Criterion, judged: Mapping[PathPoint, CaseVerdict], words: Sequence[str], *, names_path: bool = True
 ) -> Verdict:
-    """Return the verdict of a criterion by those of its judge at points, which become places of the plan.
+    """Return the verdict of a criterion by those of its judge at points, which become places.
 
     `words` are those of the command that repeats them, which also `names_path` if it runs anything.
     """
@@ -139,9 +134,8 @@ def _make_verdict(
         place = ScenePlace(criterion.id, (point.rate, round(point.rtt * _NS)))
         labels = {"rate": units.show("rate", point.rate), "rtt": units.show("time", round(point.rtt * _NS))}
         options = [word for key, value in labels.items() for word in (f"--{key}", value)] if names_path else []
-        plan.labels[place] = labels
-        plan.commands[place] = shlex.join([*words, "--only", criterion.id, *options])
-        cells[place] = make_judged_cell(verdict)
+        command = shlex.join([*words, "--only", criterion.id, *options])
+        cells[place] = replace(make_judged_cell(criterion, verdict), place=place, labels=labels, command=command)
     return Verdict(criterion, cells)
 
 

@@ -15,9 +15,8 @@ from dumbbell.evaluate.bbr import figure, qlog_trace
 from dumbbell.evaluate.bbr.case import BbrCase
 from dumbbell.evaluate.bbr.cases import CASES, name_case
 from dumbbell.evaluate.bbr.lab import CaseRun
-from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import is_bad
-from dumbbell.evaluate.plan import ScenePlace, format_where
+from dumbbell.evaluate.evaluation import Evaluation
+from dumbbell.evaluate.grade import CellGrade, is_bad
 from dumbbell.evaluate.verdict_report import describe_cell
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
@@ -27,13 +26,15 @@ from dumbbell.writing import make_folder, write_text
 
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9.,=-]+")
 _PLACE = "a folder that can be written to"
+Writers = Mapping[str, Callable[[Cell, Path], object]]
+"""Functions that write a run to a file, by the name of the file."""
 
 
 def keep_cells(
     found: Evaluation,
     folder: Path,
     results: Path,
-    writers: Mapping[str, Callable[[Cell, Path], object]],
+    writers: Writers,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Write each cell that is bad into a folder of its own; return these. Raises InputError.
@@ -43,38 +44,32 @@ def keep_cells(
     the stored runs. `say` gets what could not be written.
     """
     made = []
-    for one in found.verdicts:
-        for place in one.cells:
-            if not is_bad(one.decide_grade(place)):
-                continue
-            where = format_where(found.plan.labels[place])
-            path = make_folder(folder / _NOT_IN_NAME.sub("-", f"{one.criterion.id} {where}").strip("-"), _PLACE)
-            write_text(path / "verdict.txt", _describe(found, one, place), _PLACE)
-            judged = one.cells[place].judged
-            try:
-                if judged is not None and judged.run is not None:
-                    case = CASES[name_case(one.criterion.judge)]
-                    _keep_trace(judged.run, case, judged.result, found.subject.name, path)
-                elif place in found.plan.tables:
-                    _keep_run(found, one, place, path, results, writers)
-            except (InputError, RuntimeError) as error:
-                say(f"{path}: {error}")
-            made.append(path)
+    for one in (cell for cell in found.cells if is_bad(cell.grade)):
+        path = make_folder(folder / _NOT_IN_NAME.sub("-", " ".join(one.key)).strip("-"), _PLACE)
+        write_text(path / "verdict.txt", _describe(found, one), _PLACE)
+        try:
+            if one.judged is not None and one.judged.run is not None:
+                case = CASES[name_case(one.criterion.judge)]
+                _keep_trace(one.judged.run, case, one.grade, found.subject.name, path)
+            elif one.place in found.plan.tables:
+                _keep_run(found, one, path, results, writers)
+        except (InputError, RuntimeError) as error:
+            say(f"{path}: {error}")
+        made.append(path)
     return made
 
 
-def _describe(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
+def _describe(found: Evaluation, one: CellGrade) -> str:
     """Return the verdict of a cell, what was looked at, and how to repeat it."""
-    judged = one.cells[place].judged
     lines = [
         f"{found.subject.name}, {one.criterion.id}: {one.criterion.says}",
-        f"cell: {found.format_place(place) or 'the only one'}",
-        f"grade: {one.decide_grade(place)}",
-        describe_cell(found, one, place),
+        f"cell: {one.name or 'the only one'}",
+        f"grade: {one.grade}",
+        describe_cell(found, one),
         *(f"{grade} if {bar.text}" for grade, bar in one.criterion.named_bars),
-        *(f"{check.what}: {check.found}" for check in (judged.checks if judged is not None else ())),
-        *([f"worst seed: {one.cells[place].worst_seed}"] if place in found.plan.tables else []),
-        f"repeat: {found.plan.commands[place]}",
+        *(f"{check.what}: {check.found}" for check in one.checks),
+        *([f"worst seed: {one.worst_seed}"] if one.place in found.plan.tables else []),
+        f"repeat: {one.command}",
     ]
     return "\n".join([*lines, ""])
 
@@ -85,18 +80,11 @@ def _keep_trace(run: CaseRun, case: BbrCase, grade: str, subject: str, path: Pat
     figures.save(figure.draw(run, case, grade, subject), str(path / "figure.png"))
 
 
-def _keep_run(
-    found: Evaluation,
-    one: Verdict,
-    place: ScenePlace,
-    path: Path,
-    results: Path,
-    writers: Mapping[str, Callable[[Cell, Path], object]],
-) -> None:
-    table: dict[str, Any] = found.plan.tables[place] | {"seeds": [one.cells[place].worst_seed]}
+def _keep_run(found: Evaluation, one: CellGrade, path: Path, results: Path, writers: Writers) -> None:
+    table: dict[str, Any] = found.plan.tables[one.place] | {"seeds": [one.worst_seed]}
     lines = [f"{key} = {format_toml(value)}" for key, value in table.items()]
     head = [
-        f"# {one.criterion.id}: {one.decide_grade(place)}",
+        f"# {one.criterion.id}: {one.grade}",
         f"# {found.subject.format_run('experiment.toml')}",
         "",
     ]
@@ -104,7 +92,7 @@ def _keep_run(
     cell = parse(table, str(path / "experiment.toml")).make_cell(0)
     stored = StoredResults(results, keys=[cell.key])
     if stored.keys:
-        title = f"{found.subject.name}, {one.criterion.id}, {found.format_place(place)}"
+        title = f"{found.subject.name}, {one.criterion.id}, {one.name}"
         figures.save(draw_run(stored, title), str(path / "figure.png"))
     for name, write in writers.items():
         write(cell, path / name)

@@ -292,14 +292,14 @@ def _answer_range(found: Evaluation) -> Iterator[str]:
             spread.append(_describe_range("base RTT", rtts, format_measured, " ms"))
         spread.append(f"at most {format_count(max(one.flows for one in parts), 'bulk flow')}")
         yield f"The paths have {join_words(spread)}."
-    seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values() if cell.seeds]
+    seeds = [cell.seeds for cell in found.cells if cell.seeds]
     if parts and seeds:
         most = format_count(max(seeds), "seed")
         yield f"Each cell that has data has {f'{min(seeds)} to ' if min(seeds) < max(seeds) else ''}{most}."
         if max(seeds) > 1:
             shares = join_words(f"{100 * share:.0f} % with {number}" for number, share in COVERAGE.items())
             yield f"Intervals resample the seeds: of normal values, they hold the mean in {shares} seeds, not in 95 %."
-    places = {place for one in found.verdicts for place in one.cells}
+    places = {cell.place for cell in found.cells}
     if parts and found.quick:
         whole = make_plan(found.suite, [found.subject], 1)
         yield f"These are the {len(places)} cells of --quick; without it there are {len(whole.labels)}."
@@ -324,13 +324,12 @@ def _answer_cells(found: Evaluation) -> Iterator[str]:
         yield f"Cells differ in {format_count(len(mixed), 'criterion', 'criteria')}: {names}."
     else:
         yield "All cells of each criterion have the same grade."
-    open_cells = sum(one.decide_grade(place) == grades.CANNOT_TELL for one in found.verdicts for place in one.cells)
+    open_cells = sum(cell.grade == grades.CANNOT_TELL for cell in found.cells)
     if open_cells:
         yield f"{capitalise(format_count(open_cells, 'grade'))} of cells cannot be decided with these seeds."
     for one in found.verdicts:
         if found.suite.name == _RFC_9743 and DEPLOYMENT in one.criterion.answers:
-            places = {place: found.format_place(place) or "the only cell" for place in one.cells}
-            cells = (f"{places[place]}: {format_measured(cell.value)}" for place, cell in one.cells.items())
+            cells = (f"{of.name or 'the only cell'}: {format_measured(of.value)}" for of in one.cells.values())
             yield f"{one.criterion.id}, all of it: {'; '.join(cells)}."
 
 

@@ -39,21 +39,24 @@ class Candidate:
     relative: Any = None
     words: tuple[str, ...] = ()
     """A stack on the command line: its name, and the options that set its control and parameters."""
+    engine: str = "sim"
+    """What `--engine` calls the engine of its runs."""
 
     def format_run(self, *words: str) -> str:
         """Return the command that runs an experiment with it; the folder of a plugin has to be trusted."""
         value = self.value if isinstance(self.value, dict) else {}
         file = str(value.get("plugin") or value.get("stack", {}).get("name", ""))
         trusting = f"{VARIABLE}={shlex.quote(str(Path(file).parent))} " if file.startswith("/") else ""
-        return trusting + shlex.join(["dumbbell", "run", *words])
+        engine = ["--engine", self.engine] if self.engine != "sim" else []
+        return trusting + shlex.join(["dumbbell", "run", *words, *engine])
 
 
 @dataclass(frozen=True)
 class ScenePlace:
     """A cell of a scene, with any candidate in it: a position of its matrix."""
 
-    scene: str
-    position: Position
+    scene: str = ""
+    position: Position = ()
 
 
 @dataclass

@@ -274,9 +274,9 @@ def find_suite_file(name: str, known: Mapping[str, Path]) -> Path:
     return folder / FILE
 
 
-def read_suite_file(path: Path, read: Callable[[dict[str, Any], Path], _T]) -> _T:
-    """Return what `read` makes of the file of a suite. Raises InputError."""
-    table = read_toml(path, "a suite (TOML)")
+def read_suite_file(path: Path, read: Callable[[dict[str, Any], Path], _T], what: str = "a suite (TOML)") -> _T:
+    """Return what `read` makes of the file of a suite, or of `what` else. Raises InputError."""
+    table = read_toml(path, what)
     with places.ErrorPlacer(path):
         try:
             return read(table, path)
@@ -290,22 +290,21 @@ def replace_bars(suite: EvaluationSuite, path: Path) -> EvaluationSuite:
     A table has the name of a criterion, `passes`, `level` and `fails` as in a suite, or false where the criterion is to
     have no such bar, and `origin`, which reports print.
     """
-    table = read_toml(path, "bars by criterion (TOML)")
     known = {one.id: one for one in suite.criteria}
-    names = {*suite.words, *suite.yardsticks}
-    with places.ErrorPlacer(path):
-        try:
-            for key, value in table.items():
-                if key not in known:
-                    raise UnknownName(key, among=list(known), key=key, what="criterion")
-                one = check_keys(key, value, (*_BARS, "origin"), ("origin",))
-                origin = check_kind(f"{key}.origin", one["origin"], str, "text")
-                bars: dict[str, Any] = dict.fromkeys(name for name in _BARS if name in one)
-                bars |= _read_bars(key, {name: bar for name, bar in one.items() if bar is not False}, names)
-                known[key] = replace(known[key], origin=f"{path.name}: {origin}", **bars)
-                _require_bar(key, known[key])
-        except InputError as error:
-            raise error.move_into(str(path)) from None
+
+    def replace_each(table: dict[str, Any], path: Path) -> None:
+        for key, value in table.items():
+            if key not in known:
+                raise UnknownName(key, among=list(known), key=key, what="criterion")
+            one = check_keys(key, value, (*_BARS, "origin"), ("origin",))
+            origin = check_kind(f"{key}.origin", one["origin"], str, "text")
+            bars: dict[str, Any] = dict.fromkeys(name for name in _BARS if name in one)
+            kept = {name: bar for name, bar in one.items() if bar is not False}
+            bars |= _read_bars(key, kept, {*suite.words, *suite.yardsticks})
+            known[key] = replace(known[key], origin=f"{path.name}: {origin}", **bars)
+            _require_bar(key, known[key])
+
+    read_suite_file(path, replace_each, "bars by criterion (TOML)")
     return replace(suite, criteria=tuple(known.values()))
 
 

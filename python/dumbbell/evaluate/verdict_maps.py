@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.plan import ScenePlace
+from dumbbell.evaluate.evaluation import Verdict
+from dumbbell.evaluate.grade import CellGrade
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class MapAxis:
 
 @dataclass(frozen=True)
 class VerdictMap:
-    """The axes of a map, and its cells by their positions on both: a place may be missing."""
+    """The axes of a map, and its cells by their positions on both: one may be missing."""
 
     rows: MapAxis
     columns: MapAxis
-    places: Mapping[tuple[int, int], ScenePlace]
+    cells: Mapping[tuple[int, int], CellGrade]
 
 
 def name_grade(grade: str) -> str:
@@ -31,29 +31,28 @@ def name_grade(grade: str) -> str:
     return "".join(letter for letter in grade.replace(" ", "-") if letter.isalpha() or letter == "-")
 
 
-def name_cell(verdict: Verdict, place: ScenePlace) -> str:
+def name_cell(cell: CellGrade) -> str:
     """Return the name of a cell, to which links lead."""
-    return "-".join([verdict.criterion.id, *map(str, place.position)])
+    return "-".join([cell.criterion.id, *map(str, cell.place.position)])
 
 
-def make_verdict_map(found: Evaluation, verdict: Verdict) -> VerdictMap | None:
+def make_verdict_map(verdict: Verdict) -> VerdictMap | None:
     """Return the map of a criterion; nothing if not exactly two axes of its scene have several values."""
-    places = list(verdict.cells)
-    positions = [set(digits) for digits in zip(*(place.position for place in places), strict=True)]
+    positions = [set(digits) for digits in zip(*(place.position for place in verdict.cells), strict=True)]
     axes = [axis for axis, digits in enumerate(positions) if len(digits) > 1]
     if len(axes) != 2:
         return None
     # the longer axis goes down: pages are narrow
     down, across = sorted(axes, key=lambda axis: -len(positions[axis]))
-    by_position = {(place.position[down], place.position[across]): place for place in places}
-    return VerdictMap(_label_axis(found, verdict, down), _label_axis(found, verdict, across), by_position)
+    by_position = {(place.position[down], place.position[across]): cell for place, cell in verdict.cells.items()}
+    return VerdictMap(_label_axis(verdict, down), _label_axis(verdict, across), by_position)
 
 
-def _label_axis(found: Evaluation, verdict: Verdict, axis: int) -> MapAxis:
+def _label_axis(verdict: Verdict, axis: int) -> MapAxis:
     """Return the keys of an axis, and the values of each position: those that change along this axis alone."""
     of_key: dict[str, dict[int, set[str]]] = {}
-    for place in verdict.cells:
-        for key, value in found.plan.labels[place].items():
+    for place, cell in verdict.cells.items():
+        for key, value in cell.labels.items():
             of_key.setdefault(key, {}).setdefault(place.position[axis], set()).add(value)
     # a key belongs to the axis if its value follows from the position, and is not the same everywhere
     own = [

@@ -16,11 +16,10 @@ from jinja2 import Environment, FileSystemLoader, Template
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import DRAWS, SIGNS, CaseVerdict, CellGrade
+from dumbbell.evaluate.grade import DRAWS, CellGrade
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.objections import list_objections
-from dumbbell.evaluate.plan import ScenePlace, format_where
-from dumbbell.evaluate.suite_file import NamedNumber
+from dumbbell.evaluate.suite_file import Criterion, NamedNumber
 from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
 from dumbbell.results.tables import align_table
 from dumbbell.words import capitalise, format_count, format_measured, join_words
@@ -37,9 +36,9 @@ _REPEAT = "To repeat the worst cells"
 
 def describe_setup(found: Evaluation) -> str:
     """Return one sentence on what was run."""
-    seeds = [cell.seeds for one in found.verdicts for cell in one.cells.values() if cell.seeds] or [0]
+    seeds = [cell.seeds for cell in found.cells if cell.seeds] or [0]
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
-    cells = len({place for one in found.verdicts for place in one.cells})
+    cells = len({cell.place for cell in found.cells})
     kind = "the quick part of " if found.quick else ""
     yardsticks = found.suite.yardsticks
     plural = "yardsticks" if len(yardsticks) > 1 else "yardstick"
@@ -113,40 +112,34 @@ def _format_table(found: Evaluation) -> str:
         if found.is_judged:
             shown = ["; ".join(found.suite.paragraphs[name].title for name in sections)]
         else:
-            others = (format_other(one, name) for name in found.suite.yardsticks)
-            shown = [describe_measure(found, one), format_value(one), *others]
-        place = found.format_place(one.worst) or "the only one"
+            others = (format_other(one.worst, name) for name in found.suite.yardsticks)
+            shown = [describe_measure(found, one.criterion), format_value(one.worst), *others]
+        place = one.worst.name or "the only one"
         rows.append([", ".join(sections), one.criterion.id, one.grade, *shown, format_counts(one), place])
     return align_table(header, rows, words=tuple(n for n, name in enumerate(header) if name not in numbers))
 
 
-def describe_measure(found: Evaluation, one: Verdict) -> str:
+def describe_measure(found: Evaluation, one: Criterion) -> str:
     """Return what a criterion measures, with its unit, or its judge."""
-    if one.criterion.judge:
-        return f"judge {one.criterion.judge}"
-    return found.suite.measures[one.criterion.measure].label
+    return f"judge {one.judge}" if one.judge else found.suite.measures[one.measure].label
 
 
-def format_value(one: Verdict, place: ScenePlace | None = None) -> str:
-    """Return the subject's value in a cell, the worst one by default, with its interval."""
-    cell = one.cells[place or one.worst]
-    if cell.judged is not None and one.criterion.judge:
-        return "-"
-    return format_figure(cell.value, cell.low, cell.high)
+def format_value(cell: CellGrade) -> str:
+    """Return the subject's value in a cell with its interval."""
+    return "-" if cell.criterion.judge else format_figure(cell.value, cell.low, cell.high)
 
 
-def describe_cell(found: Evaluation, one: Verdict, place: ScenePlace) -> str:
+def describe_cell(found: Evaluation, cell: CellGrade) -> str:
     """Return in words why a cell has its grade: what a judge says, or the value next to those of the yardsticks."""
-    cell = one.cells[place]
     if cell.judged is not None:
         return cell.reason
     others = ", ".join(f"{name} {format_measured(value)}" for name, value in cell.others.items())
-    return f"{describe_measure(found, one)}: {format_value(one, place)}{f' ({others})' if others else ''}"
+    return f"{describe_measure(found, cell.criterion)}: {format_value(cell)}{f' ({others})' if others else ''}"
 
 
-def format_other(one: Verdict, name: str, place: ScenePlace | None = None) -> str:
-    """Return the value of a yardstick in a cell, the worst one by default."""
-    return format_measured(one.cells[place or one.worst].others.get(name, math.nan))
+def format_other(cell: CellGrade, name: str) -> str:
+    """Return the value of a yardstick in a cell."""
+    return format_measured(cell.others.get(name, math.nan))
 
 
 def format_counts(one: Verdict) -> str:
@@ -157,13 +150,11 @@ def format_counts(one: Verdict) -> str:
 def _format_harm(found: Evaluation) -> str:
     lines = []
     for one in found.verdicts:
-        worst = one.find_worst_harm(found.harm)
-        if one.criterion.harm is not None and worst is not None:
+        if one.criterion.harm is not None and (worst := one.worst_harm) is not None:
             measure = found.suite.measures[one.criterion.harm.measure].title
             who = [("it", ""), *((name, name) for name in found.suite.yardsticks)]
-            texts = [f"{said} {format_harm(found.harm[one.criterion.id, worst].get(name))}" for said, name in who]
-            place = found.format_place(worst)
-            lines.append(f"{one.criterion.id}, {measure}: {', '.join(texts)}{f' ({place})' if place else ''}")
+            texts = [f"{said} {format_harm(worst.harm.get(name))}" for said, name in who]
+            lines.append(f"{one.criterion.id}, {measure}: {', '.join(texts)}{f' ({worst.name})' if worst.name else ''}")
     return _format_list(HARM, lines)
 
 
@@ -199,7 +190,7 @@ def _list_words(found: Evaluation) -> list[tuple[str, NamedNumber]]:
 
 def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
     """Return the grades that measures can give, those of judges and of failed runs only where they occur."""
-    used = {one.decide_grade(place) for one in found.verdicts for place in one.cells}
+    used = {cell.grade for cell in found.cells}
     rare = [grades.CONSTANT, grades.AS_RELATIVE, grades.CLOSED, grades.CRASHED, grades.HUNG]
     if found.is_judged:
         rare = list(grades.GRADES)
@@ -208,7 +199,7 @@ def _list_grades(found: Evaluation) -> list[tuple[str, str]]:
 
 def _format_commands(found: Evaluation, *, markdown: bool) -> str:
     bad = [one for one in found.verdicts if grades.rank(one.grade) >= grades.rank(grades.CANNOT_TELL)]
-    commands = [(one.criterion.id, found.plan.commands[one.worst]) for one in bad]
+    commands = [(one.criterion.id, one.worst.command) for one in bad]
     whole = found.is_judged or found.suite.of == "stack"
     title = f"{_REPEAT}:" if whole else f"{_REPEAT}, each with the first of its seeds:"
     return format_commands(title, commands, markdown=markdown)
@@ -216,57 +207,42 @@ def _format_commands(found: Evaluation, *, markdown: bool) -> str:
 
 def _format_judgements(found: Evaluation) -> str:
     """Return what judges and failed runs say: of one cell all that was looked at, of several the reasons."""
-    parts = [text for one in found.verdicts if (text := _describe_judgement(found, one))]
+    parts = list(filter(None, map(_describe_judgement, found.verdicts)))
     return "\n".join(["What was seen:", *parts]) if parts else ""
 
 
-def _describe_judgement(found: Evaluation, one: Verdict) -> str:
-    judged = {place: cell.judged for place, cell in one.cells.items() if cell.judged is not None}
+def _describe_judgement(one: Verdict) -> str:
+    judged = [cell for cell in one.cells.values() if cell.judged is not None]
     if not judged:
         return ""
     title = f"- {', '.join(one.criterion.answers)} {one.criterion.id}"
     if len(one.cells) == 1:
-        [verdict] = judged.values()
-        lines = [f"{title}: {one.grade}{f': {verdict.reason}' if verdict.reason and not verdict.checks else ''}"]
-        for check in verdict.checks:
-            sign = "c" if check.held is False and check.constant else SIGNS[check.held]
-            lines.append(f"  {sign} {check.what}: {check.found}")
-        return "\n".join([*lines, *([f"  log {', '.join(verdict.log)}"] if verdict.log else [])])
+        [cell] = judged
+        lines = [f"{title}: {one.grade}{f': {cell.reason}' if cell.reason and not cell.checks else ''}"]
+        lines += [f"  {check}" for check in cell.checks]
+        lines += [f"  log {', '.join(cell.log)}"] if cell.log else []
+        return "\n".join(lines)
     shown = [grade for grade in reversed(grades.ORDER) if grade not in (grades.PASSES, grades.NO_WORSE)]
     lines = [
         f"  {grade}: {line}"
         for grade in shown
-        for line in _list_reasons(found, {place: of for place, of in judged.items() if of.result == grade})
+        for line in _list_reasons([cell for cell in judged if cell.grade == grade])
     ]
     return "\n".join([f"{title}:", *lines]) if lines else ""
 
 
-def _list_reasons(found: Evaluation, judged: Mapping[ScenePlace, CaseVerdict]) -> list[str]:
+def _list_reasons(judged: Iterable[CellGrade]) -> list[str]:
     """Return why cells have a grade: cells that share a reason in one line, the most frequent reason first."""
-    # figures differ from cell to cell, what was expected does not
-    kinds = {
-        place: "; ".join(check.what for check in one.checks if check.held is not True) or _NUMBER.sub("#", one.reason)
-        for place, one in judged.items()
-    }
+    kinds: dict[str, list[CellGrade]] = {}
+    for one in judged:
+        # figures differ from cell to cell, what was expected does not
+        broken = "; ".join(check.what for check in one.checks if check.held is not True)
+        kinds.setdefault(broken or _NUMBER.sub("#", one.reason), []).append(one)
     lines = []
-    for kind, count in Counter(kinds.values()).most_common(_MOST_REASONS):
-        first = next(place for place, of in kinds.items() if of == kind)
-        more = f" (and in {count - 1} more)" if count > 1 else ""
-        lines.append(f"{format_where(found.plan.labels[first])}: {judged[first].reason}{more}")
+    for first, *others in sorted(kinds.values(), key=len, reverse=True)[:_MOST_REASONS]:
+        more = f" (and in {len(others)} more)" if others else ""
+        lines.append(f"{first.key[1]}: {first.reason}{more}")
     return lines
-
-
-def _convert_judgement(cell: CellGrade) -> dict[str, Any]:
-    """Return what a judge says of a cell as JSON has it; `held` is null where nobody can tell."""
-    if cell.judged is None:
-        return {"reason": "", "checks": []}
-    verdict = cell.judged
-    checks = [
-        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
-        | ({"needs": list(one.needs)} if one.needs else {})
-        for one in verdict.checks
-    ]
-    return {"reason": verdict.reason, "checks": checks} | ({"log": list(verdict.log)} if verdict.log else {})
 
 
 def to_json(found: Evaluation, **others: Any) -> str:
@@ -281,7 +257,7 @@ def to_json(found: Evaluation, **others: Any) -> str:
             "runs": found.runs,
             "failed": list(found.failed),
             "notes": list(found.notes),
-            "criteria": [_describe_verdict(found, one) for one in found.verdicts],
+            "criteria": list(map(_describe_verdict, found.verdicts)),
             "unanswered": [
                 {"paragraph": name, "grade": grade, "reason": reason} for name, grade, reason in found.list_unanswered()
             ],
@@ -291,7 +267,7 @@ def to_json(found: Evaluation, **others: Any) -> str:
     )
 
 
-def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
+def _describe_verdict(one: Verdict) -> dict[str, Any]:
     bars = {"passes": one.criterion.passes, "level": one.criterion.level, "fails": one.criterion.fails}
     return {
         "id": one.criterion.id,
@@ -300,30 +276,35 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "grade": one.grade,
         "bars": {name: bar.text for name, bar in bars.items() if bar is not None},
         "origin": one.criterion.origin,
-        "cells": [
-            {
-                "place": found.plan.labels[place],
-                "where": format_where(found.plan.labels[place]),
-                "grade": one.decide_grade(place),
-                **_convert_judgement(cell),
-                "value": _make_finite(cell.value),
-                "low": _make_finite(cell.low),
-                "high": _make_finite(cell.high),
-                "others": {name: _make_finite(value) for name, value in cell.others.items()},
-                "seeds": cell.seeds,
-                "command": found.plan.commands[place],
-                "harm": {
-                    who or "subject": {name: _make_finite(value) for name, value in asdict(harm).items()}
-                    for who, harm in found.harm.get((one.criterion.id, place), {}).items()
-                },
-            }
-            for place, cell in one.cells.items()
-        ],
+        "cells": list(map(_describe_cell, one.cells.values())),
     }
 
 
-def _make_finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _describe_cell(cell: CellGrade) -> dict[str, Any]:
+    """Return a cell as JSON has it; `held` is null where a judge cannot tell."""
+    figures = {"value": cell.value, "low": cell.low, "high": cell.high}
+    checks = [
+        {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
+        | ({"needs": list(one.needs)} if one.needs else {})
+        for one in cell.checks
+    ]
+    return {
+        "place": cell.labels,
+        "where": cell.key[1],
+        "grade": cell.grade,
+        "reason": cell.reason,
+        "checks": checks,
+        **({"log": list(cell.log)} if cell.log else {}),
+        **_make_finite(figures),
+        "others": _make_finite(cell.others),
+        "seeds": cell.seeds,
+        "command": cell.command,
+        "harm": {who or "subject": _make_finite(asdict(harm)) for who, harm in cell.harm.items()},
+    }
+
+
+def _make_finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 
 def keep_whole(text: str) -> str:
@@ -346,12 +327,12 @@ def make_page(found: Evaluation, command: str, compared: EvaluationComparison | 
         found=found,
         suite=found.suite,
         yardsticks=list(found.suite.yardsticks),
-        harms=["harm", *(f"harm by {name}" for name in found.suite.yardsticks)],
+        harms=["harm", *(f"harm by {name}" for name in found.suite.yardsticks)] if found.has_harm else [],
         setup=describe_setup(found),
         summary=summarise(found),
         command=command,
         rows=explain_rows(found),
-        maps=[(one, made) for one in found.verdicts if (made := make_verdict_map(found, one)) is not None],
+        maps=[(one, made) for one in found.verdicts if (made := make_verdict_map(one)) is not None],
         grades=_list_grades(found),
         words=_list_words(found),
         objections=list_objections(found),
