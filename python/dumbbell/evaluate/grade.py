@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.evaluate.measures import Values
+from dumbbell.evaluate.harm import CellHarm
+from dumbbell.evaluate.measures import DRAWS, Values
 from dumbbell.evaluate.plan import ScenePlace, format_labels, format_where
 from dumbbell.evaluate.suite_file import Criterion, CriterionMeasure
 from dumbbell.results.aggregate import LEVEL
 
 if TYPE_CHECKING:
     from dumbbell.evaluate.bbr.lab import CaseRun
-    from dumbbell.evaluate.harm import CellHarm
 
 PASSES, NO_WORSE, WORSE, FAILS = "passes", "no worse", "worse", "fails"
 TRANSPORT, CANNOT_TELL, NOT_APPLICABLE = "the transport's", "cannot tell", "does not apply"
@@ -52,7 +52,6 @@ ENDED = (CLOSED, CRASHED, HUNG)
 """Grades of runs that ended early."""
 _HANGS = "the plugin hangs"  # what the process of a run says of one
 MUCH = 0.05  # of a figure: less is no change, whatever its interval
-DRAWS = 400  # resamples of the seeds of a cell
 
 
 SIGNS: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}

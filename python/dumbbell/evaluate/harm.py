@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.evaluate.grade import DRAWS
-from dumbbell.evaluate.measures import measure_scene
+from dumbbell.evaluate.measures import DRAWS, measure_scene
 from dumbbell.evaluate.plan import NOBODY, Plan, ScenePlace
 from dumbbell.evaluate.suite_file import EvaluationSuite, HarmRule
 from dumbbell.results.aggregate import LEVEL

@@ -15,6 +15,7 @@ from dumbbell.evaluate.suite_file import CriterionMeasure, EvaluationSuite
 from dumbbell.results.results import StoredResults
 
 ROLES = ("subject", "other")
+DRAWS = 400  # resamples of the seeds of a cell
 Outages = Sequence[Sequence[float]]
 """Start and end of times in which nothing can be delivered, s."""
 Values = Mapping[int, npt.NDArray[np.float64]]

@@ -16,8 +16,9 @@ from jinja2 import Environment, FileSystemLoader, Template
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import DRAWS, CellGrade
+from dumbbell.evaluate.grade import CellGrade
 from dumbbell.evaluate.harm import CellHarm
+from dumbbell.evaluate.measures import DRAWS
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.suite_file import Criterion, NamedNumber
 from dumbbell.evaluate.verdict_maps import make_verdict_map, name_cell, name_grade
