@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dumbbell.evaluate.criterion_bar import CriterionBar
-from dumbbell.evaluate.grade import DRAWS
+from dumbbell.evaluate.measures import DRAWS
 from dumbbell.evaluate.objections import COVERAGE
 from dumbbell.evaluate.plan import Candidate, format_labels, make_plan
 from dumbbell.evaluate.suite_file import list_suites, load_suite
