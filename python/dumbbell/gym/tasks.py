@@ -214,8 +214,8 @@ _ALL = (
         _ORCA,
         "orca",
         "20ms",
-        source="Abbasloo et al., SIGCOMM 2020; the ranges and their even distribution are not verified. There is no "
-        "CUBIC below the window",
+        source="Abbasloo et al., SIGCOMM 2020; the ranges and their even distribution are not verified: orca.sh, which "
+        "is public, trains on one path of 48 Mbit/s, 20 ms and twice the BDP. There is no CUBIC below the window",
     ),
     LearningTask(
         "cellular",
