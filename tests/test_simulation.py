@@ -388,3 +388,15 @@ def test_agents_are_replaced_and_refuse_what_cannot_be() -> None:
         assert said in str(caught.value)
     described = dumbbell.list_observations()
     assert [one["name"] for one in described] == list(agents.columns) and all(one["doc"] for one in described)
+
+
+def test_only_an_agent_of_l4s_is_marked_in_the_low_latency_queue() -> None:
+    found = {}
+    for l4s in (True, False):
+        agent = {"cc": {"name": "external", "l4s": l4s, "window": 60}, "base_rtt": "20ms", "ecn": True}
+        cubic = {"cc": "cubic", "base_rtt": "20ms", "ecn": False}
+        queue = {"rate": "20Mbit", "aqm": "dualpi2"}
+        made = dumbbell.simulate({"duration": "5s", "bottleneck": queue, "flows": [agent, cubic]})
+        found[l4s] = made.flows.row(0, named=True)
+    # a step at 1 ms in queue L; a ramp around 15 ms in queue C
+    assert found[True]["ce_marks"] > 0.5 * found[True]["packets"] and found[False]["ce_marks"] < 1000

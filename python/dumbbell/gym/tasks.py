@@ -130,14 +130,14 @@ def _make_friendly(network: Network) -> Table:
 
 
 def _make_l4s(network: Network) -> Table:
-    """Make a DualPI2 whose queue L takes every flow with ECN, that of the agent alone, which gets accurate marks."""
+    """Make a DualPI2 in whose queue L the agent is alone, next to CUBIC in queue C."""
     network["flows"] = 2
     network["start_window"] = FIRST_WINDOW
     rtt = _spell_ms(network["rtt_ms"])
     return {
-        "bottleneck": {"rate": _spell_rate(network["rate_mbit"]), "aqm": {"name": "dualpi2", "ecn_mask": "any_ect"}},
+        "bottleneck": {"rate": _spell_rate(network["rate_mbit"]), "aqm": "dualpi2"},
         "flows": [
-            {"cc": "external", "base_rtt": rtt, "ecn": True, "ecn_echo": "accecn"},
+            {"cc": {"name": "external", "l4s": True}, "base_rtt": rtt},
             {"cc": "cubic", "base_rtt": rtt, "ecn": False},
         ],
     }

@@ -8,7 +8,8 @@
 //! again when the episode is over.
 
 use super::conn::{CaEvent, CaState, Congestion, Conn};
-use super::{CcContext, CongestionControl, Control, RateSample};
+use super::{CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
+use crate::packet::Ecn;
 use crate::units::Rate;
 
 /// Name in experiment files.
@@ -27,6 +28,8 @@ crate::params! {
         rate: Option<Rate> = None, unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
         /// Losses and CE marks halve the window until the episode of congestion is over, whatever the agent has set.
         recovery: bool = false, unit "", source "RFC 5681 section 3.1 for the half; without it, only the agent answers congestion";
+        /// Packets carry ECT(1), and marks come back counted (AccECN), as L4S asks of a scalable control; if the receiver has no AccECN, Reno takes the agent's place.
+        l4s: bool = false, unit "", source "RFC 9331 sections 4.1 and 4.2; without it, ECN is that of the host, ECT(0)";
     }
 }
 
@@ -69,6 +72,7 @@ pub struct State {
     /// Payload, bytes per second.
     rate: Option<u64>,
     recovery: bool,
+    l4s: bool,
     /// Largest window of the present episode.
     bound: u32,
     rtts: AckRtts,
@@ -78,7 +82,8 @@ impl State {
     /// A control with `params`.
     pub fn new(params: Params, _context: &CcContext) -> State {
         let rate = params.rate.map(Rate::bytes);
-        State { window: params.window, rate, recovery: params.recovery, bound: u32::MAX, rtts: AckRtts::default() }
+        let Params { window, recovery, l4s, .. } = params;
+        State { window, rate, recovery, l4s, bound: u32::MAX, rtts: AckRtts::default() }
     }
 
     /// The agent sets the window, segments, or the pacing rate of the payload, or both. What is `None` stays.
@@ -114,6 +119,13 @@ impl State {
 impl CongestionControl for State {
     fn control(&self) -> Control {
         Control::Both
+    }
+
+    fn ecn(&self) -> EcnUse {
+        if !self.l4s {
+            return EcnUse::default();
+        }
+        EcnUse { required: true, only_accurate: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, ..EcnUse::default() }
     }
 
     fn answers(&self, _cause: Congestion) -> bool {
@@ -226,6 +238,13 @@ mod tests {
             sender.conn.cwnd
         });
         assert_eq!(windows, [3, 5, 6]);
+    }
+
+    #[test]
+    fn only_an_agent_of_l4s_asks_for_ect1_and_counted_marks() {
+        assert_eq!(external(Params::default()).cc.ecn(), EcnUse::default());
+        let ecn = external(Params { l4s: true, ..Params::default() }).cc.ecn();
+        assert_eq!((ecn.codepoint, ecn.echo, ecn.only_accurate), (Ecn::Ect1, Echo::Accurate, true));
     }
 
     #[test]
