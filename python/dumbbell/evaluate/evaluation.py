@@ -39,8 +39,10 @@ class Verdict:
 
     @cached_property
     def worst(self) -> ScenePlace:
-        """The cell that counts most against the subject."""
-        return max(self.cells, key=lambda place: (grades.rank(self.decide_grade(place)), self.cells[place].excess))
+        """The cell that counts most against the subject: by its grade, by its bar, and among equals by its value."""
+        sign = 1 if not self.criterion.bars or self.criterion.bars[0].is_upper else -1
+        ranks = {place: grades.rank(self.decide_grade(place)) for place in self.cells}
+        return max(ranks, key=lambda at: (ranks[at], round(self.cells[at].excess, 9), sign * self.cells[at].value))
 
     @property
     def grade(self) -> str:

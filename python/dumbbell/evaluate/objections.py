@@ -14,7 +14,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import CriterionBar
-from dumbbell.evaluate.evaluation import Evaluation
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.plan import make_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite
 from dumbbell.experiment import shipped
@@ -143,11 +143,20 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
             names = f": {_name_some(changed)}" if changed else ""
             sides = f"{len(changed)} of {format_count(cells, 'grade')} of cells change between good and bad{names}"
             yield f"With the yardstick {other} in the place of {first} in the bars, {sides}."
-    if len(yardsticks) == 1:
-        yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
-    noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
-    if noted:
-        yield f"The grade is good, and a note says what to think of that: {_name_some(noted)}."
+    if low := [one.criterion.id for one in found.verdicts if _is_bar_low(found, one)]:
+        yield f"A yardstick itself misses the number in the bar, and its value is the bar then: {_name_some(low)}."
+    if noted := [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]:
+        yield f"The grade is good, and a note limits what it says: {_name_some(noted)}."
+
+
+def _is_bar_low(found: Evaluation, one: Verdict) -> bool:
+    """Whether a bar is a number or, if that is easier, a yardstick's value, and the yardstick misses the number."""
+    bar, words = one.criterion.level, found.suite.numbers
+    if bar is None or bar.names.isdisjoint(words):
+        return False
+    number = {**words, **dict.fromkeys(found.suite.yardsticks, 0.0 if bar.is_upper else math.inf)}
+    values = [value for cell in one.cells.values() for name, value in cell.others.items() if name in bar.names]
+    return not all(bar.is_met(value, number) for value in values)
 
 
 def _describe_own_bars(found: Evaluation, name: str) -> str:
@@ -338,7 +347,8 @@ def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
     judged = [one for one in found.verdicts if one.grade != grades.NOT_APPLICABLE]
     answered = {name for one in judged for name in one.criterion.answers}
-    yield f"{len(answered)} of {format_count(len(found.suite.paragraphs), 'section')} have an answer here."
+    sections = format_count(len(found.suite.paragraphs), "section")
+    yield f"{len(answered)} of {sections} have a criterion here, which may answer a part of what the section asks."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:

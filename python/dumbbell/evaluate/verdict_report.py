@@ -96,11 +96,12 @@ def explain_rows(found: Evaluation) -> str:
     row = "Each row is a criterion with its worst cell, whose grade it has"
     if found.is_judged:
         return f"{row}."
+    row += ": among cells of that grade the one that misses its bar most, or keeps it least"
     yardsticks = found.suite.yardsticks
     has = "has" if len(yardsticks) == 1 else "have"
     theirs = f", next to what {join_words(yardsticks)} {has} in its place in that cell" if yardsticks else ""
     interval = f"An interval holds 95 % of {DRAWS} resamples of the seeds."
-    return f"{row}, and the subject's value there with its interval{theirs}. {interval}"
+    return f"{row}. The row has the subject's value there with its interval{theirs}. {interval}"
 
 
 def _format_table(found: Evaluation) -> str:
