@@ -151,10 +151,9 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
 
 def _is_bar_low(found: Evaluation, one: Verdict) -> bool:
     """Whether a bar is a number or, if that is easier, a yardstick's value, and the yardstick misses the number."""
-    bar, words = one.criterion.level, found.suite.numbers
-    if bar is None or bar.names.isdisjoint(words):
+    if (bar := one.criterion.level) is None or bar.names.isdisjoint(found.suite.words):
         return False
-    number = {**words, **dict.fromkeys(found.suite.yardsticks, 0.0 if bar.is_upper else math.inf)}
+    number = found.suite.numbers | dict.fromkeys(found.suite.yardsticks, 0.0 if bar.is_upper else math.inf)
     values = [value for cell in one.cells.values() for name, value in cell.others.items() if name in bar.names]
     return not all(bar.is_met(value, number) for value in values)
 
@@ -162,11 +161,9 @@ def _is_bar_low(found: Evaluation, one: Verdict) -> bool:
 def _describe_own_bars(found: Evaluation, name: str) -> str:
     """Return what bars that are relative to the subject can say of it."""
     own = [one for one in found.verdicts if any(name in bar.names for bar in one.criterion.bars)]
-    if not own:
-        return "no bar is relative to it"
     if worse := [one.criterion.id for one in own if grades.is_bad(one.grade)]:
         return f"bars that ask for more than it has itself make it worse in {_name_some(worse)}"
-    return "by bars that are relative to itself it cannot be worse"
+    return f"by bars that are relative to itself, in {len(own)} of {len(found.verdicts)} criteria, it cannot be worse"
 
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:
@@ -328,11 +325,8 @@ def _describe_range(what: str, numbers: Sequence[float], show: Callable[[float],
 def _answer_cells(found: Evaluation) -> Iterator[str]:
     mixed = [one for one in found.verdicts if len(one.counts) > 1]
     yield "The grade of a criterion is that of its worst cell. No mean is taken over cells, and each of them is listed."
-    if mixed:
-        names = _name_some(one.criterion.id for one in mixed)
-        yield f"Cells differ in {format_count(len(mixed), 'criterion', 'criteria')}: {names}."
-    else:
-        yield "All cells of each criterion have the same grade."
+    names = f": {_name_some(one.criterion.id for one in mixed)}" if mixed else ""
+    yield f"Cells have different grades in {len(mixed)} of {len(found.verdicts)} criteria{names}."
     open_cells = sum(one.decide_grade(place) == grades.CANNOT_TELL for one in found.verdicts for place in one.cells)
     if open_cells:
         yield f"{capitalise(format_count(open_cells, 'grade'))} of cells cannot be decided with these seeds."
@@ -347,8 +341,7 @@ def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
     judged = [one for one in found.verdicts if one.grade != grades.NOT_APPLICABLE]
     answered = {name for one in judged for name in one.criterion.answers}
-    sections = format_count(len(found.suite.paragraphs), "section")
-    yield f"{len(answered)} of {sections} have a criterion here, which may answer a part of what the section asks."
+    yield f"{len(answered)} of {len(found.suite.paragraphs)} sections have a criterion here, which may answer a part."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:

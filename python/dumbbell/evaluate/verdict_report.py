@@ -97,9 +97,7 @@ def explain_rows(found: Evaluation) -> str:
     if found.is_judged:
         return f"{row}."
     row += ": among cells of that grade the one that misses its bar most, or keeps it least"
-    yardsticks = found.suite.yardsticks
-    has = "has" if len(yardsticks) == 1 else "have"
-    theirs = f", next to what {join_words(yardsticks)} {has} in its place in that cell" if yardsticks else ""
+    theirs = ", next to those of the yardsticks in its place" if found.suite.yardsticks else ""
     interval = f"An interval holds 95 % of {DRAWS} resamples of the seeds."
     return f"{row}. The row has the subject's value there with its interval{theirs}. {interval}"
 
