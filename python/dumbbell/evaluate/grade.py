@@ -86,8 +86,9 @@ class CaseVerdict:
     seconds: float = field(default=0.0, compare=False)
 
     def list_checks(self) -> list[str]:
-        """Return the expectations, one a line, each with a sign for whether it held."""
-        return [f"{SIGNS[one.held]} {one.what}: {one.found}" for one in self.checks]
+        """Return the expectations, one a line, each with a sign for whether it held: c if a constant alone differs."""
+        signs = ("c" if one.held is False and one.constant else SIGNS[one.held] for one in self.checks)
+        return [f"{sign} {one.what}: {one.found}" for sign, one in zip(signs, self.checks, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -341,7 +341,7 @@ def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
     judged = [one for one in found.verdicts if one.grade != grades.NOT_APPLICABLE]
     answered = {name for one in judged for name in one.criterion.answers}
-    yield f"{len(answered)} of {len(found.suite.paragraphs)} sections have a criterion here, which may answer a part."
+    yield f"{len(answered)} of {len(found.suite.paragraphs)} sections have a criterion that applies, if only to a part."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, Template
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import EvaluationComparison, format_commands, format_figure
 from dumbbell.evaluate.evaluation import Evaluation, Verdict
-from dumbbell.evaluate.grade import DRAWS, SIGNS, CaseVerdict, CellGrade
+from dumbbell.evaluate.grade import DRAWS, CaseVerdict, CellGrade
 from dumbbell.evaluate.harm import CellHarm
 from dumbbell.evaluate.objections import list_objections
 from dumbbell.evaluate.plan import ScenePlace, format_where
@@ -32,6 +32,7 @@ _OBJECTIONS = "What a critical reader may object, and what this run answers:"
 HARM = """\
 Harm in the cell where the subject's is greatest: what others lose of what they have alone (Ware et al. 2019), \
 0 nothing, 1 everything:"""
+LEGEND = "+ as expected, F not, c a constant differs, ? unknown"
 _REPEAT = "To repeat the worst cells"
 
 
@@ -41,9 +42,7 @@ def describe_setup(found: Evaluation) -> str:
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({place for one in found.verdicts for place in one.cells})
     kind = "the quick part of " if found.quick else ""
-    yardsticks = found.suite.yardsticks
-    plural = "yardsticks" if len(yardsticks) > 1 else "yardstick"
-    beside = f", with {join_words(yardsticks)} as {plural}" if yardsticks else ""
+    beside = f", next to {join_words(found.suite.yardsticks)}" if found.suite.yardsticks else ""
     each = "" if seeds == [1] * len(seeds) else f" with {spread} seeds each"
     runs = f", {format_count(found.runs, 'run')}" if found.runs else ""
     return f"{found.subject.name} in {kind}suite {found.suite.name}{beside}: {format_count(cells, 'cell')}{each}{runs}."
@@ -216,7 +215,7 @@ def _format_commands(found: Evaluation, *, markdown: bool) -> str:
 def _format_judgements(found: Evaluation) -> str:
     """Return what judges and failed runs say: of one cell all that was looked at, of several the reasons."""
     parts = [text for one in found.verdicts if (text := _describe_judgement(found, one))]
-    return "\n".join(["What was seen:", *parts]) if parts else ""
+    return "\n".join([f"What was seen ({LEGEND}):", *parts]) if parts else ""
 
 
 def _describe_judgement(found: Evaluation, one: Verdict) -> str:
@@ -227,9 +226,7 @@ def _describe_judgement(found: Evaluation, one: Verdict) -> str:
     if len(one.cells) == 1:
         [verdict] = judged.values()
         lines = [f"{title}: {one.grade}{f': {verdict.reason}' if verdict.reason and not verdict.checks else ''}"]
-        for check in verdict.checks:
-            sign = "c" if check.held is False and check.constant else SIGNS[check.held]
-            lines.append(f"  {sign} {check.what}: {check.found}")
+        lines += [f"  {line}" for line in verdict.list_checks()]
         return "\n".join([*lines, *([f"  log {', '.join(verdict.log)}"] if verdict.log else [])])
     shown = [grade for grade in reversed(grades.ORDER) if grade not in (grades.PASSES, grades.NO_WORSE)]
     lines = [
@@ -296,6 +293,7 @@ def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
         "id": one.criterion.id,
         "answers": list(one.criterion.answers),
         "says": one.criterion.says,
+        "measure": describe_measure(found, one),
         "grade": one.grade,
         "bars": {name: bar.text for name, bar in bars.items() if bar is not None},
         "origin": one.criterion.origin,
@@ -356,6 +354,7 @@ def make_page(found: Evaluation, command: str, compared: EvaluationComparison | 
         objections=list_objections(found),
         compared=compared,
         describe_measure=describe_measure,
+        legend=LEGEND,
         format_value=format_value,
         format_other=format_other,
         format_counts=format_counts,
