@@ -71,6 +71,8 @@ def test_equal_subjects_seldom_have_a_figure_that_changed(seeds: int) -> None:
         (("passes", "no worse"), 0, 0),
         (("no worse", "cannot tell"), 0, 0),
         (("worse", "does not apply"), 0, 0),
+        (("worse", "cannot tell"), 0, 0),  # nobody can tell whether it is better
+        (("worse", "cannot tell"), -1, -1),
         (("passes", "passes"), -1, -1),
     ],
 )
