@@ -144,7 +144,7 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
             sides = f"{len(changed)} of {format_count(cells, 'grade')} of cells change between good and bad{names}"
             yield f"With the yardstick {other} in the place of {first} in the bars, {sides}."
     if low := [one.criterion.id for one in found.verdicts if _is_bar_low(found, one)]:
-        yield f"A yardstick itself misses the number in the bar, and its value is the bar then: {_name_some(low)}."
+        yield f"A yardstick itself misses the number in the bar, which then follows its value: {_name_some(low)}."
     if noted := [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]:
         yield f"The grade is good, and a note limits what it says: {_name_some(noted)}."
 
@@ -163,7 +163,8 @@ def _describe_own_bars(found: Evaluation, name: str) -> str:
     own = [one for one in found.verdicts if any(name in bar.names for bar in one.criterion.bars)]
     if worse := [one.criterion.id for one in own if grades.is_bad(one.grade)]:
         return f"bars that ask for more than it has itself make it worse in {_name_some(worse)}"
-    return f"by bars that are relative to itself, in {len(own)} of {len(found.verdicts)} criteria, it cannot be worse"
+    those = ", which it cannot miss" if own else ""
+    return f"the bars of {len(own)} of {len(found.verdicts)} criteria are relative to itself{those}"
 
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:

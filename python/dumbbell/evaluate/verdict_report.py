@@ -184,7 +184,7 @@ def _format_bars(found: Evaluation) -> str:
     lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in _list_words(found)]
     for one in (verdict.criterion for verdict in found.verdicts if not verdict.criterion.judge):
         origin = f" ({one.origin})" if one.origin else ""
-        lines.append(f"{one.id}: {one.describe_bars()}{origin}.")
+        lines.append(f"{one.id}: {one.says} {capitalise(one.describe_bars())}{origin}.")
     bars = "" if found.is_judged else ", words and bars. Each margin, and each number without a name, is ours"
     return _format_list(f"Grades{bars}:", lines)
 
