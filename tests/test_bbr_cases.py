@@ -5,6 +5,7 @@ are run.
 import json
 import re
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -411,8 +412,11 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     assert case.judge_run(CaseRun(read, run.setup)) == case.judge_run(run)
     first = json.loads(file.read_text().split("\n")[0].strip("\x1e"))
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
-    said = command("evaluate", "trace", file, "--only", "3")
+    said = command("evaluate", "trace", file, "--only", "3", "-o", tmp_path / "page")
     assert said.returncode == 0 and "- 3 drain-inflight: passes\n  + drain: at " in said.stdout
+    seen = said.stdout.partition("drain-inflight: passes\n")[2].partition("\n\n")[0].splitlines()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(seen) > 5 and all(f"<li>{escape(line.strip(), quote=False)}</li>" in page for line in seen)
     wrong = command("evaluate", "trace", file, "--only", "1", "--rate", "18Mbit", "--format", "json")
     assert wrong.returncode == 1 and json.loads(wrong.stdout)["criteria"][0]["grade"] == FAILS, wrong
     # of another path

@@ -71,6 +71,8 @@ def test_equal_subjects_seldom_have_a_figure_that_changed(seeds: int) -> None:
         (("passes", "no worse"), 0, 0),
         (("no worse", "cannot tell"), 0, 0),
         (("worse", "does not apply"), 0, 0),
+        (("worse", "cannot tell"), 0, 0),  # nobody can tell whether it is better
+        (("worse", "cannot tell"), -1, -1),
         (("passes", "passes"), -1, -1),
     ],
 )
@@ -128,7 +130,7 @@ def test_bars_of_ones_own_replace_those_of_the_suite(small: Path, command: Comma
     bars.write_text('[loss]\npasses = "<= 0.5"\nlevel = false\nfails = "> 0.9"\norigin = "our network"\n')
     done = command(*LINE, "--bars", "bars.toml")
     assert done.returncode == 0, done.stdout
-    assert "- loss: passes if <= 0.5; fails if > 0.9 (bars.toml: our network)." in done.stdout
+    assert "- loss: It loses little. Passes if <= 0.5; fails if > 0.9 (bars.toml: our network)." in done.stdout
     page = (small.parent / "evaluation.html").read_text(encoding="utf-8")
     assert "The bars are those of bars.toml: our network." in page
     (found, other) = replace_bars(load_suite("small"), bars).criteria

@@ -124,6 +124,7 @@ def report(*values: tuple[str, float, float, float], grade: str = "no worse") ->
         for where, value, low, high in values
     ]
     criterion = {"id": "use", "says": "It uses the link.", "grade": grade, "bars": {"level": ">= 0.8 * cubic"}}
+    criterion["measure"] = "goodput, Mbit/s"
     return {"suite": "stack", "name": "x", "criteria": [criterion | {"cells": cells}]}
 
 
@@ -158,6 +159,7 @@ def test_the_page_has_each_cell_with_its_interval() -> None:
     page = make_history_page(found, "dumbbell evaluate history <x>")
     assert "&lt;x&gt;" in page and page.count('<svg class="trends"') == 2 and '<details id="use" open>' in page
     assert "9 (8 to 10)" in page and "v1: no worse, 9 (8 to 10)" in page
+    assert "use: It uses the link. (goodput, Mbit/s)" in page  # the unit of its values
     drawing = str(draw_cell_history(found, first))
     # 10 and 4 are the ends of the scale: 8 and 36 px from above
     assert "M8.0 8.0V17.3" in drawing and "M52.0 26.7V36.0" in drawing

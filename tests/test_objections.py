@@ -80,7 +80,7 @@ def test_answers_follow_from_the_run(reno: Evaluation) -> None:
     assert "The paths have one rate, 20 Mbit/s, one base RTT, 40 ms and at most 4 bulk flows." in said[TITLES[5]]
     assert "Each cell that has data has 2 seeds. Intervals resample the seeds" in said[TITLES[5]]
     assert "These are the 5 cells of --quick" in said[TITLES[5]]
-    assert "2 of 2 sections have an answer here." in said[TITLES[7]]
+    assert "2 of 2 sections have a criterion that applies, if only to a part." in said[TITLES[7]]
     assert said[TITLES[8]].endswith(f"reordering mostly judges the transport; its grade: {reno.verdicts[1].grade}.")
 
 
@@ -92,7 +92,6 @@ def test_another_run_has_other_answers(tmp_path: Path) -> None:
     assert "applications" in media[TITLES[3]] and "same encoder" in media[TITLES[8]]
     queue = carry_out("rfc7928", "step", ["friendly-use"], tmp_path)
     assert "Not compared with Linux there: step." in answer(queue)[TITLES[3]]
-    assert "pfifo is the only yardstick" in answer(queue)[TITLES[2]]
     # a queue has to be shorter than tail drop, also if it is tail drop
     tail = answer(carry_out("rfc7928", "pfifo", ["friendly-queue", "friendly-use"], tmp_path))[TITLES[2]]
     assert (
@@ -117,6 +116,6 @@ def test_answers_on_a_trace_are_of_the_trace(command: Command) -> None:
     assert "Nothing was run: the trace was recorded elsewhere." in done.stdout
     assert "The trace is of one path" in done.stdout and "choose other paths" not in done.stdout
     assert "The transport is that of the trace" in done.stdout
-    found = re.search(r"(\d+) of 23 sections have an answer here\.", done.stdout)
+    found = re.search(r"(\d+) of 23 sections have a criterion that applies", done.stdout)
     assert found is not None and 0 < int(found[1]) < 10  # the others are of other paths and applications
     assert "first of its seeds" not in done.stdout

@@ -6,10 +6,13 @@
 import ast
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import polars as pl
 import pytest
 
 from dumbbell.evaluate.criterion_bar import CriterionBar
@@ -93,6 +96,88 @@ def test_a_title_of_a_measure_has_its_unit_once(name: str) -> None:
             assert " over " in measure.title or measure.title.startswith("part that"), measure.title
         elif measure.unit:
             assert measure.unit not in measure.title.replace(",", " ").replace(":", " ").split(), measure.title
+
+
+YARDSTICKS = {
+    "cubic": "CUBIC",
+    "reno": "Reno",
+    "prague": "Prague",
+    "bbr3": "BBRv3",
+    "nada": "NADA",
+    "pfifo": "tail drop",
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_sentence_of_a_criterion_says_no_more_than_its_bars(name: str) -> None:
+    """To be no worse than CUBIC is not to be good: the sentence names what the grade is relative to."""
+    suite = load_suite(name)
+    for one in suite.criteria:
+        relative = {YARDSTICKS[word] for bar in one.bars for word in bar.names & set(suite.yardsticks)}
+        assert not relative or any(word in one.says for word in relative), f"{one.id}: {one.says}"
+        # a number or the value of a yardstick, whichever is easier to keep
+        level = [] if one.level is None else [amount for _, amount in one.level.conditions]
+        choices = [node.args for amount in level for node in ast.walk(amount) if isinstance(node, ast.Call)]
+        has_number = any(not {*suite.yardsticks}.intersection(name_all(part)) for parts in choices for part in parts)
+        if relative and (has_number or one.passes is not None):
+            assert ", or " in one.says, f"{one.id}: {one.says}"
+
+
+def name_all(amount: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(amount) if isinstance(node, ast.Name)}
+
+
+NAMES_NONE = "names no failure"
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_fails_in_one_criterion_fails_in_each_with_its_measure_or_says_why_not(name: str) -> None:
+    """A failure of a document is one in every scene; criteria of a section ask for one limit in one direction."""
+    suite = load_suite(name)
+    failing = {
+        suite.measures[one.measure].title.replace("flow of it", "other flow") for one in suite.criteria if one.fails
+    }
+    limits = {(section, one.measure): set[str]() for one in suite.criteria for section in one.answers}
+    for one in suite.criteria:
+        title = suite.measures[one.measure].title.replace("flow of it", "other flow")
+        for section in one.answers:
+            limits[section, one.measure].add(one.fails.text if one.fails else "")
+        assert title not in failing or one.fails or NAMES_NONE in one.note, f"{one.id} names no failure, and not why"
+    assert not [place for place, found in limits.items() if len(found) > 1]
+
+
+def test_loss_fails_wherever_the_section_on_it_is_answered() -> None:
+    loss = [one for one in load_suite("rfc9743").criteria if "5.1.3" in one.answers]
+    assert len(loss) > 5 and {one.fails.text if one.fails else "" for one in loss} == {"> sustained and > 3 * cubic"}
+
+
+def answer_query(sql: str, flows: list[dict[str, object]]) -> float:
+    """Return the value of the query of a measure over one run of 60 s with these short flows."""
+    cells = {"key": "run", "duration_s": 60.0, "rate_mbit": 10.0, "from_s": 0.0}
+    tables = {"short_flows": flows, "cells": [cells]}
+    tables["classes"] = [{"key": "run", "class": number, "base_rtt_ms": 40.0} for number in (0, 9)]
+    connection = duckdb.connect()
+    for table, rows in tables.items():
+        connection.register(table, pl.DataFrame(rows).to_arrow())
+    return float(connection.sql(sql).pl()["value"].mean())
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_short_flows_that_do_not_end_count_against_the_subject(name: str) -> None:
+    """If flows that do not end were left out, a control that starves them would do well."""
+    suite, ended = load_suite(name), 0.5
+    flow = {"key": "run", "start_s": 10.0, "size_bytes": 10_000}
+    done = [flow | {"class": number, "completion_s": ended, "slowdown": ended / 0.048} for number in (0, 9)] * 10
+    for one in suite.criteria:
+        sql = suite.measures[one.measure].sql
+        if "short_flows" not in sql:
+            continue
+        hurt = (0, 9) if one.measure != "one-over-three" else (0,)
+        starved = [flow | {"class": n, "completion_s": math.nan, "slowdown": math.nan} for n in hurt for _ in range(10)]
+        before, after = answer_query(sql, done), answer_query(sql, done + starved)
+        assert before > 0 and (after > before) == one.bars[0].is_upper and after != before, one.id
+        late = [one | {"start_s": 59.9} for one in starved]  # it had no time to end
+        assert answer_query(sql, done + late) == before, one.id
 
 
 def test_an_interval_holds_the_mean_as_often_as_reports_say() -> None:

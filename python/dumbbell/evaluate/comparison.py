@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import Unreadable, WrongValue, quote_value
-from dumbbell.evaluate.grade import GRADES, MUCH, NOT_APPLICABLE, is_bad, rank
+from dumbbell.evaluate.grade import CANNOT_TELL, GRADES, MUCH, NOT_APPLICABLE, is_bad, rank
 from dumbbell.evaluate.plan import format_labels
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.student import compute_t_quantile
@@ -47,7 +47,7 @@ class CellChange:
         before, now = self.grades
         if self.figure > 0 or (is_bad(now) and rank(now) > rank(before)):
             return 1
-        improved = is_bad(before) and rank(now) < rank(before) and now != NOT_APPLICABLE
+        improved = is_bad(before) and rank(now) < rank(before) and now not in (CANNOT_TELL, NOT_APPLICABLE)
         return -1 if self.figure < 0 or improved else 0
 
     @property

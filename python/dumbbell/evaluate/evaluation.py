@@ -35,8 +35,10 @@ class Verdict:
 
     @cached_property
     def worst(self) -> CellGrade:
-        """The cell that counts most against the subject."""
-        return max(self.cells.values(), key=lambda cell: (grades.rank(cell.grade), cell.excess))
+        """The cell that counts most against the subject: by its grade, by its bar, and among equals by its value."""
+        sign = 1 if not self.criterion.bars or self.criterion.bars[0].is_upper else -1
+        cells = self.cells.values()
+        return max(cells, key=lambda one: (grades.rank(one.grade), round(one.excess, 9), sign * one.value))
 
     @property
     def grade(self) -> str:
@@ -227,12 +229,3 @@ def _judge_criterion(
         failure = broken.get(place)
         cells[place] = replace(cell, grade=failure.result, sure=True, judged=failure) if failure else cell
     return Verdict(criterion, cells)
-
-
-def find_status(verdicts: Sequence[Verdict], fail: str) -> int:
-    """Return the exit status: 1 if a grade is `fail` or worse, 3 if nothing was judged, else 0."""
-    found = [one.grade for one in verdicts]
-    if any(grades.rank(one) >= grades.rank(fail) for one in found):
-        return 1
-    judged = [one for one in found if one not in (grades.CANNOT_TELL, grades.NOT_APPLICABLE)]
-    return 0 if judged else 3

@@ -14,7 +14,7 @@ from typing import Any
 from dumbbell.errors import InputError, UnknownName, WrongValue, find_nearest, quote_value
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.comparison import Report, collect_cells, compare_reports, read_text
-from dumbbell.evaluate.evaluation import Evaluation, find_status
+from dumbbell.evaluate.evaluation import Evaluation
 from dumbbell.evaluate.grade import CANNOT_TELL, NOT_APPLICABLE, CellGrade
 from dumbbell.evaluate.plan import Candidate, format_where, make_plan
 from dumbbell.evaluate.suite_file import Criterion, EvaluationSuite
@@ -58,7 +58,8 @@ class Gate:
             return 1
         untold = (one for one in self.found.cells if one.grade == CANNOT_TELL and one.criterion.judge)
         lacks = any(one.key not in self.expected for one in untold)
-        return 3 if lacks or find_status(self.found.verdicts, self.fail) == 3 else 0
+        is_judged = any(one.grade not in (CANNOT_TELL, NOT_APPLICABLE) for one in self.found.verdicts)
+        return 3 if lacks or not is_judged else 0
 
     def list_failed(self) -> list[str]:
         """Return what nobody expected, in words."""

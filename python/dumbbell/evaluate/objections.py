@@ -14,7 +14,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.evaluate import grade as grades
 from dumbbell.evaluate.criterion_bar import CriterionBar
-from dumbbell.evaluate.evaluation import Evaluation
+from dumbbell.evaluate.evaluation import Evaluation, Verdict
 from dumbbell.evaluate.plan import make_plan
 from dumbbell.evaluate.suite_file import EvaluationSuite
 from dumbbell.experiment import shipped
@@ -143,21 +143,28 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
             names = f": {_name_some(changed)}" if changed else ""
             sides = f"{len(changed)} of {format_count(cells, 'grade')} of cells change between good and bad{names}"
             yield f"With the yardstick {other} in the place of {first} in the bars, {sides}."
-    if len(yardsticks) == 1:
-        yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
-    noted = [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]
-    if noted:
-        yield f"The grade is good, and a note says what to think of that: {_name_some(noted)}."
+    if low := [one.criterion.id for one in found.verdicts if _is_bar_low(found, one)]:
+        yield f"A yardstick itself misses the number in the bar, which then follows its value: {_name_some(low)}."
+    if noted := [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]:
+        yield f"The grade is good, and a note limits what it says: {_name_some(noted)}."
+
+
+def _is_bar_low(found: Evaluation, one: Verdict) -> bool:
+    """Whether a bar is a number or, if that is easier, a yardstick's value, and the yardstick misses the number."""
+    if (bar := one.criterion.level) is None or bar.names.isdisjoint(found.suite.words):
+        return False
+    number = found.suite.numbers | dict.fromkeys(found.suite.yardsticks, 0.0 if bar.is_upper else math.inf)
+    values = [value for cell in one.cells.values() for name, value in cell.others.items() if name in bar.names]
+    return not all(bar.is_met(value, number) for value in values)
 
 
 def _describe_own_bars(found: Evaluation, name: str) -> str:
     """Return what bars that are relative to the subject can say of it."""
     own = [one for one in found.verdicts if any(name in bar.names for bar in one.criterion.bars)]
-    if not own:
-        return "no bar is relative to it"
     if worse := [one.criterion.id for one in own if grades.is_bad(one.grade)]:
         return f"bars that ask for more than it has itself make it worse in {_name_some(worse)}"
-    return "by bars that are relative to itself it cannot be worse"
+    those = ", which it cannot miss" if own else ""
+    return f"the bars of {len(own)} of {len(found.verdicts)} criteria are relative to itself{those}"
 
 
 def _count_changed(found: Evaluation, first: str, other: str) -> tuple[int, list[str]]:
@@ -319,11 +326,8 @@ def _describe_range(what: str, numbers: Sequence[float], show: Callable[[float],
 def _answer_cells(found: Evaluation) -> Iterator[str]:
     mixed = [one for one in found.verdicts if len(one.counts) > 1]
     yield "The grade of a criterion is that of its worst cell. No mean is taken over cells, and each of them is listed."
-    if mixed:
-        names = _name_some(one.criterion.id for one in mixed)
-        yield f"Cells differ in {format_count(len(mixed), 'criterion', 'criteria')}: {names}."
-    else:
-        yield "All cells of each criterion have the same grade."
+    names = f": {_name_some(one.criterion.id for one in mixed)}" if mixed else ""
+    yield f"Cells have different grades in {len(mixed)} of {len(found.verdicts)} criteria{names}."
     open_cells = sum(cell.grade == grades.CANNOT_TELL for cell in found.cells)
     if open_cells:
         yield f"{capitalise(format_count(open_cells, 'grade'))} of cells cannot be decided with these seeds."
@@ -337,7 +341,7 @@ def _answer_missing(found: Evaluation) -> Iterator[str]:
     unanswered = list(found.list_unanswered())
     judged = [one for one in found.verdicts if one.grade != grades.NOT_APPLICABLE]
     answered = {name for one in judged for name in one.criterion.answers}
-    yield f"{len(answered)} of {format_count(len(found.suite.paragraphs), 'section')} have an answer here."
+    yield f"{len(answered)} of {len(found.suite.paragraphs)} sections have a criterion that applies, if only to a part."
     for grade in ("not covered", "for the author"):
         names = [name for name, of, _ in unanswered if of == grade]
         if names:

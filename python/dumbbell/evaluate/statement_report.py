@@ -92,14 +92,14 @@ def _format_counts(verdicts: Sequence[StatementVerdict]) -> str:
     line += f" ({100 * held / judged:.0f} %)" if judged else ""
     also = sum(one.grade == FAILS and one.statement.linux_fails is True for one in verdicts)
     if also:
-        line += f"; {also} more fail on real Linux too ({100 * (held + also) / judged:.0f} % in all)"
+        line += f"; {also} more fail on real Linux too ({100 * (held + also) / judged:.0f} % hold or fail on both)"
     return f"{line}; {found.count(NO_DATA)} without data"
 
 
 def format_statements(suite: StatementSuite, verdicts: Sequence[StatementVerdict]) -> str:
     """Return a table of verdicts, remarks on those that do not hold, and the summary."""
     rows = [[one.grade, one.statement.id, format_found(one), one.statement.text] for one in verdicts]
-    parts = [align_table(["verdict", "statement", "value", "bar"], rows, words=(0, 1, 2, 3))]
+    parts = [align_table(["verdict", "statement", "cells that meet it (95 %), mean", "bar"], rows, words=(0, 1, 2, 3))]
     for one in verdicts:
         if one.grade != HOLDS:
             head = f"{one.grade}: {one.statement.id}: {one.statement.says}"

@@ -32,6 +32,7 @@ _OBJECTIONS = "What a critical reader may object, and what this run answers:"
 HARM = """\
 Harm in the cell where the subject's is greatest: what others lose of what they have alone (Ware et al. 2019), \
 0 nothing, 1 everything:"""
+LEGEND = "+ as expected, F not, c a constant differs, ? unknown"
 _REPEAT = "To repeat the worst cells"
 
 
@@ -41,9 +42,7 @@ def describe_setup(found: Evaluation) -> str:
     spread = f"{min(seeds)} to {max(seeds)}" if min(seeds) < max(seeds) else f"{max(seeds)}"
     cells = len({cell.place for cell in found.cells})
     kind = "the quick part of " if found.quick else ""
-    yardsticks = found.suite.yardsticks
-    plural = "yardsticks" if len(yardsticks) > 1 else "yardstick"
-    beside = f", with {join_words(yardsticks)} as {plural}" if yardsticks else ""
+    beside = f", next to {join_words(found.suite.yardsticks)}" if found.suite.yardsticks else ""
     each = "" if seeds == [1] * len(seeds) else f" with {spread} seeds each"
     runs = f", {format_count(found.runs, 'run')}" if found.runs else ""
     return f"{found.subject.name} in {kind}suite {found.suite.name}{beside}: {format_count(cells, 'cell')}{each}{runs}."
@@ -96,11 +95,10 @@ def explain_rows(found: Evaluation) -> str:
     row = "Each row is a criterion with its worst cell, whose grade it has"
     if found.is_judged:
         return f"{row}."
-    yardsticks = found.suite.yardsticks
-    has = "has" if len(yardsticks) == 1 else "have"
-    theirs = f", next to what {join_words(yardsticks)} {has} in its place in that cell" if yardsticks else ""
+    row += ": among cells of that grade the one that misses its bar most, or keeps it least"
+    theirs = ", next to those of the yardsticks in its place" if found.suite.yardsticks else ""
     interval = f"An interval holds 95 % of {DRAWS} resamples of the seeds."
-    return f"{row}, and the subject's value there with its interval{theirs}. {interval}"
+    return f"{row}. The row has the subject's value there with its interval{theirs}. {interval}"
 
 
 def _format_table(found: Evaluation) -> str:
@@ -178,7 +176,7 @@ def _format_bars(found: Evaluation) -> str:
     lines += [f"{name} = {word.value:g}: {word.origin}." for name, word in _list_words(found)]
     for one in (verdict.criterion for verdict in found.verdicts if not verdict.criterion.judge):
         origin = f" ({one.origin})" if one.origin else ""
-        lines.append(f"{one.id}: {one.describe_bars()}{origin}.")
+        lines.append(f"{one.id}: {one.says} {capitalise(one.describe_bars())}{origin}.")
     bars = "" if found.is_judged else ", words and bars. Each margin, and each number without a name, is ours"
     return _format_list(f"Grades{bars}:", lines)
 
@@ -209,7 +207,7 @@ def _format_commands(found: Evaluation, *, markdown: bool) -> str:
 def _format_judgements(found: Evaluation) -> str:
     """Return what judges and failed runs say: of one cell all that was looked at, of several the reasons."""
     parts = list(filter(None, map(_describe_judgement, found.verdicts)))
-    return "\n".join(["What was seen:", *parts]) if parts else ""
+    return "\n".join([f"What was seen ({LEGEND}):", *parts]) if parts else ""
 
 
 def _describe_judgement(one: Verdict) -> str:
@@ -258,7 +256,7 @@ def to_json(found: Evaluation, **others: Any) -> str:
             "runs": found.runs,
             "failed": list(found.failed),
             "notes": list(found.notes),
-            "criteria": list(map(_describe_verdict, found.verdicts)),
+            "criteria": [_describe_verdict(found, one) for one in found.verdicts],
             "unanswered": [
                 {"paragraph": name, "grade": grade, "reason": reason} for name, grade, reason in found.list_unanswered()
             ],
@@ -268,12 +266,13 @@ def to_json(found: Evaluation, **others: Any) -> str:
     )
 
 
-def _describe_verdict(one: Verdict) -> dict[str, Any]:
+def _describe_verdict(found: Evaluation, one: Verdict) -> dict[str, Any]:
     bars = {"passes": one.criterion.passes, "level": one.criterion.level, "fails": one.criterion.fails}
     return {
         "id": one.criterion.id,
         "answers": list(one.criterion.answers),
         "says": one.criterion.says,
+        "measure": describe_measure(found, one.criterion),
         "grade": one.grade,
         "bars": {name: bar.text for name, bar in bars.items() if bar is not None},
         "origin": one.criterion.origin,
@@ -339,6 +338,7 @@ def make_page(found: Evaluation, command: str, compared: EvaluationComparison | 
         objections=list_objections(found),
         compared=compared,
         describe_measure=describe_measure,
+        legend=LEGEND,
         format_value=format_value,
         format_other=format_other,
         format_counts=format_counts,
