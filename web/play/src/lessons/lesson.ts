@@ -37,6 +37,8 @@ export interface Lesson {
   minutes: number;
   /** Speed at which its runs are played: one of SPEEDS, real time by default. */
   speed?: number;
+  /** Milliseconds of a run that charts show before the answer: one of SPANS of view/transport.tsx, the whole run by default. */
+  span?: number;
   intro: string;
   questions: Question[];
   /** The sentence to take home. */
@@ -76,6 +78,11 @@ export function readSummary(key: string): (run: WholeRun) => number {
 /** A column of table `flows` for the flow with this number. */
 export function readFlow(key: string, flow: number): (run: WholeRun) => number {
   return ({ outcome }) => Number(outcome.tables["flows"]?.[key]?.[flow]);
+}
+
+/** A share in per cent. */
+export function toPercent(read: (run: WholeRun) => number): (run: WholeRun) => number {
+  return (run) => 100 * read(run);
 }
 
 /** The choice that contains a measured number. */
