@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.evaluate.evaluation import Evaluation, evaluate
+from dumbbell.evaluate.evaluation import Evaluation, Verdict, evaluate
+from dumbbell.evaluate.grade import NO_WORSE, CellGrade
 from dumbbell.evaluate.objections import list_objections
-from dumbbell.evaluate.plan import Candidate
-from dumbbell.evaluate.suite_file import Seeds, load_suite
+from dumbbell.evaluate.plan import Candidate, make_plan
+from dumbbell.evaluate.suite_file import Seeds, list_suites, load_suite
 from dumbbell.evaluate.verdict_maps import name_cell
 from dumbbell.evaluate.verdict_report import format_report, keep_whole, make_page
 
@@ -98,6 +99,21 @@ def test_another_run_has_other_answers(tmp_path: Path) -> None:
         "pfifo is a yardstick itself: bars that ask for more than it has itself make it worse in friendly-queue."
         in tail
     )
+
+
+@pytest.mark.parametrize("name", [name for name in list_suites() if load_suite(name).scenes])
+def test_each_objection_is_answered_in_each_suite(name: str) -> None:
+    """Of a subject that is no yardstick, without notes."""
+    suite = load_suite(name)
+    first = suite.yardsticks[0]
+    plan = make_plan(suite, [Candidate("another", first), Candidate(first, first)], 1, quick=True)
+    others, verdicts = dict.fromkeys(suite.yardsticks, 1.0) if suite.yardsticks[1:] else {}, []
+    for one in (replace(one, note="") for one in suite.criteria):
+        places = [place for place in plan.labels if place.scene == one.scene]
+        cells = {at: CellGrade(one, NO_WORSE, 1.0, 1.0, 1.0, others, 2, place=at) for at in places}
+        verdicts.append(Verdict(one, cells))
+    found = Evaluation(suite, Candidate("another", "another"), tuple(verdicts), plan, 1)
+    assert [one.title for one in list_objections(found) if not one.answer] == []
 
 
 def test_bars_of_others_are_said_to_be_theirs(reno: Evaluation) -> None:

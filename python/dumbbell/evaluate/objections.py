@@ -143,6 +143,8 @@ def _answer_yardsticks(found: Evaluation) -> Iterator[str]:
             names = f": {_name_some(changed)}" if changed else ""
             sides = f"{len(changed)} of {format_count(cells, 'grade')} of cells change between good and bad{names}"
             yield f"With the yardstick {other} in the place of {first} in the bars, {sides}."
+    if len(yardsticks) == 1:
+        yield f"{first} is the only yardstick; --against NAME puts another subject next to this one."
     if low := [one.criterion.id for one in found.verdicts if _is_bar_low(found, one)]:
         yield f"A yardstick itself misses the number in the bar, which then follows its value: {_name_some(low)}."
     if noted := [one.criterion.id for one in found.verdicts if one.criterion.note and one.grade in grades.GOOD]:
