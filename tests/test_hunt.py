@@ -12,6 +12,7 @@ from conftest import Command
 from dumbbell.experiment.file import parse
 from dumbbell.searching import hunt, shrink
 from dumbbell.searching.hunt import find_median, find_worst, measure_table, shrink_worst
+from dumbbell.searching.objective import read_objectives
 from dumbbell.searching.search_file import SearchPlan, parse_search
 from dumbbell.searching.search_run import SearchState, carry_out_search
 from dumbbell.searching.shrink import shrink_table
@@ -152,6 +153,16 @@ def test_a_candidate_that_is_no_worse_than_the_median_is_not_kept(
     )
 
 
+def test_a_value_of_an_objective_has_its_unit() -> None:
+    table = {
+        "queue": {"measure": "sojourn_p50", "aim": "maximise"},
+        "share": {"criterion": "rfc9743:beside-share", "aim": "maximise"},
+        "own": {"sql": "SELECT key, seed AS value FROM runs", "aim": "minimise"},
+    }
+    objectives = read_objectives(table, Path())
+    assert [one.format_value(519.2) for one in objectives] == ["519 ms", "519", "519"]
+
+
 @pytest.mark.slow
 def test_a_find_is_small_and_its_test_repeats_it(state: SearchState, tmp_path: Path, command: Command) -> None:
     plan: SearchPlan = state.plan
@@ -167,6 +178,7 @@ def test_a_find_is_small_and_its_test_repeats_it(state: SearchState, tmp_path: P
     experiment = tomllib.loads((folder / "experiment.toml").read_text())
     assert experiment.pop("seeds") == [1, 2] and experiment == find.table
     text = (folder / "README.md").read_text()
+    assert re.search(rf"Candidate {find.candidate.number} of search \S+ had 0\.\d+\. This experiment", text)
     assert find.sentence in text and "share a link of" in text and (folder / "figure.png").stat().st_size > 3000
     lines = [line.strip() for line in text.splitlines() if line.startswith("    dumbbell ")]
     assert len(lines) == 2

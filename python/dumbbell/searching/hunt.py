@@ -63,13 +63,9 @@ class KeptFind:
     @property
     def sentence(self) -> str:
         """The find in a sentence."""
-        unit = self.objective.unit
-        words = capitalise(self.objective.label.removesuffix(f", {unit}"))
+        words = capitalise(self.objective.label.removesuffix(f", {self.objective.unit}"))
         words += "," if "," in words else ""
-        rest = "" if unit in ("share", "ratio") else unit
-        value, limit, median = (
-            f"{format_measured(one)}{f' {rest}' if rest else ''}" for one in (self.value, self.limit, self.median)
-        )
+        value, limit, median = map(self.objective.format_value, (self.value, self.limit, self.median))
         side = "at most" if self.objective.is_less_better else "at least"
         return f"{words} is {value}, {side} {limit}; the median of the first candidates is {median}."
 
@@ -149,8 +145,8 @@ def _shrink_candidate(state: SearchState, one: SearchCandidate, number: int, hun
     if original is None:
         return f"{objective.name} has no value in some run with {seeds}; nothing is kept"
     if objective.sign_value(original) >= middle:
-        found = f"{objective.name} is {format_measured(original)} with {seeds}"
-        usual = f"{format_measured(median)}, the median of the first candidates"
+        found = f"{objective.name} is {objective.format_value(original)} with {seeds}"
+        usual = f"{objective.format_value(median)}, the median of the first candidates"
         return f"{found}, not worse than {usual}; nothing is kept"
     limit = median + hunt.share * (original - median)
 
@@ -223,9 +219,10 @@ def _describe_find(plan: SearchPlan, one: KeptFind, finished: Finished) -> str:
     observed.repeat(run)
     command = ["dumbbell run experiment.toml -o kept.duckdb", "dumbbell evaluate results kept.duckdb --suite ."]
     share = f"{format_measured(100 * (plan.hunt or HuntPlan()).share)} %"
+    candidate = f"Candidate {one.candidate.number} of search {plan.name}"
     how = (
-        f"Candidate {one.candidate.number} of search {plan.name} had {format_measured(one.original)}. This experiment "
-        f"is the smallest of {one.tried} that keeps {share} of the way from the median of the first candidates to it, "
+        f"{candidate} had {one.objective.format_value(one.original)}. This experiment is the smallest of {one.tried} "
+        f"that keeps {share} of the way from the median of the first candidates to it, "
         f"with {format_count(one.seeds, 'seed')}."
     )
     parts = [

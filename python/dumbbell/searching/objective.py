@@ -13,6 +13,7 @@ from dumbbell.evaluate.suite_file import CriterionMeasure, list_suites, load_sui
 from dumbbell.experiment.toml_checks import check_keys, check_kind, check_name
 from dumbbell.results.columns import COLUMNS, OF_STORE, PARTS, format_axis_label
 from dumbbell.results.results import SHORT
+from dumbbell.words import format_measured
 
 AIMS = ("minimise", "maximise")
 MERGES = ("mean", "worst")
@@ -51,6 +52,11 @@ class Objective:
     def unit(self) -> str:
         """The unit of its values; empty for those of queries."""
         return COLUMNS[self.table][self.column].unit if self.measure is None else self.measure.unit
+
+    def format_value(self, value: float) -> str:
+        """Return a value with its unit."""
+        text = format_measured(value)
+        return text if self.unit in ("", "share", "ratio") else f"{text} {self.unit}"
 
     @property
     def sql_function(self) -> str:
