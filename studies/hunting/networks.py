@@ -4,9 +4,9 @@ python -m studies.hunting.networks [FOLDER] [--only CRITERION-CONTROL ...]
 
 Carries out each search in studies/hunting/searches for each control, or continues it, with a results file for each in
 FOLDER, and makes the worst candidate small. Writes searches/hunts.csv, with the networks, and the experiments
-found.toml, stacks.toml, both.toml and bbr3.toml, each of which has a second file for networks with a queue for
-acknowledgements. `dumbbell study run hunting` runs these networks with seeds and starts that no hunt has seen. With
---only, nothing is written.
+found.toml, stacks.toml, both.toml, bbr3.toml and l4s.toml, each of which has a second file for networks with a queue
+for acknowledgements. `dumbbell study run hunting` runs these networks with seeds and starts that no hunt has seen.
+With --only, nothing is written.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ from dumbbell.searching.search_run import SearchState, carry_out_search
 HERE = Path(__file__).parent
 CONTROLS = ("reno", "cubic", "bbr1", "bbr2", "bbr3", "bbr-draft", "dctcp", "prague", "ledbat", "ledbat-pp")
 STACKS = {
-    "quinn-0.11.19-bbr": ("quinn-0.11.19", "bbr"),
-    "quinn-0.11.19-cubic": ("quinn-0.11.19", "cubic"),
+    f"{stack}-{control}": (stack, control)
+    for stack, controls in (
+        ("quinn-0.11.19", ("bbr", "cubic")),
+        ("noq-1.4.0", ("bbr3", "cubic")),
+        ("picoquic-1.1.52.0", ("bbr", "cubic", "c4")),
+    )
+    for control in controls
 }
 """Controls of QUIC stacks, by the names that results have for them: a stack and its control."""
-STACK_BUDGET = 60  # candidates: a run with a stack takes ten times as long
-STACK_CRITERIA = {"quinn-0.11.19-bbr": ("queue", "harm"), "quinn-0.11.19-cubic": ("queue",)}
+STACK_BUDGET = 300  # candidates: a run with a stack takes ten times as long
+STACK_CRITERIA = ("queue",)
 CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
 NEEDED = {"use-ecn": ("dctcp", "prague"), "use-sce": ("reno-sce", "cubic-sce", "dctcp-sce")}
 """Criteria for the controls alone that need their marks."""
@@ -44,19 +49,21 @@ SUBJECTS = {"equal": 2}
 """How many tables of flows get the control, where it is not the first alone."""
 OF_TCP = ("kernel", "pacing", "offload")
 """Parameters of searches that set the hosts' TCP."""
-ON_LINUX = {**dict.fromkeys(("reno", "cubic", "bbr1", "dctcp"), "both"), "bbr3": "bbr3"}
-"""The experiments of controls that a kernel has: of Debian's, and of one with the patch of BBRv3."""
+ON_LINUX = {**dict.fromkeys(("reno", "cubic", "bbr1", "dctcp"), "both"), "bbr3": "bbr3", "prague": "l4s"}
+"""The experiments of controls that a kernel has: Debian's, one with the patch of BBRv3, and that of L4S."""
 SEEDS = {
     "found": [101, 102, 103, 104, 105],
     "stacks": [101, 102, 103, 104, 105],
     "both": [101, 102],
     "bbr3": [101, 102],
+    "l4s": [101, 102],
 }
 QUESTIONS = {
     "found": "How bad is it in the networks that the hunts found?",
     "stacks": "How bad is it in the networks that the hunts found for QUIC stacks?",
     "both": "Is Linux as bad in these networks?",
     "bbr3": "Is Linux with BBRv3 as bad in these networks?",
+    "l4s": "Is the Linux of L4S as bad in these networks?",
 }
 BOTH = " | "  # between the names of networks that are one cell
 LATE_NS = 100_000_000  # by which starts are drawn later, so that a find is no accident of its phases
@@ -84,7 +91,7 @@ class HuntRecord:
 def list_hunts() -> list[tuple[str, str]]:
     """Return criteria and controls that are hunted."""
     every = [(criterion, control) for criterion in CRITERIA for control in NEEDED.get(criterion, CONTROLS)]
-    return [*every, *((criterion, control) for control in STACKS for criterion in STACK_CRITERIA[control])]
+    return [*every, *((criterion, control) for control in STACKS for criterion in STACK_CRITERIA)]
 
 
 def load_hunt(criterion: str, control: str) -> SearchPlan:
@@ -96,7 +103,7 @@ def load_hunt(criterion: str, control: str) -> SearchPlan:
     stack, name = STACKS[control]
     table = read_toml(file)
     parameters = {key: one for key, one in table["parameters"].items() if key not in OF_TCP}
-    if len(subjects) == len(table["experiment"]["flows"]):  # no TCP, which hosts.ecn is for
+    if "ecn" in parameters and len(subjects) == len(table["experiment"]["flows"]):  # no TCP, which hosts.ecn is for
         parameters["ecn"] = parameters["ecn"] | {"key": [f"{one}.ecn" for one in subjects]}
     given = [f"{one}.{key}={value}" for one in subjects for key, value in (("stack", stack), ("cc", name))]
     return parse_search(table | {"parameters": parameters, "budget": STACK_BUDGET}, str(file), given)

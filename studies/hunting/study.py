@@ -43,6 +43,8 @@ RUNS = (
     Sweep("both-linux.duckdb", ("both", "both-reverse"), engine="linux"),
     Sweep("bbr3.duckdb", ("bbr3*",)),
     Sweep("bbr3-linux.duckdb", ("bbr3*",), engine="linux:bbr3"),
+    Sweep("l4s.duckdb", ("l4s*",)),
+    Sweep("l4s-linux.duckdb", ("l4s*",), engine="linux:l4s"),
 )
 CONTROLS = {
     "reno": "Reno",
@@ -60,6 +62,11 @@ CONTROLS = {
     "dctcp-sce": "DCTCP-SCE",
     "quinn-0.11.19-bbr": "quinn's BBR",
     "quinn-0.11.19-cubic": "quinn's CUBIC",
+    "noq-1.4.0-bbr3": "noq's BBRv3",
+    "noq-1.4.0-cubic": "noq's CUBIC",
+    "picoquic-1.1.52.0-bbr": "picoquic's BBRv3",
+    "picoquic-1.1.52.0-cubic": "picoquic's CUBIC",
+    "picoquic-1.1.52.0-c4": "picoquic's C4",
 }
 # settings of hunts and rules of kernels, which no run of the page decides
 NAMES = (
@@ -280,14 +287,16 @@ def make_evidence(
     linux: Results,
     both_bbr3: Results,
     linux_bbr3: Results,
+    both_l4s: Results,
+    linux_l4s: Results,
 ) -> dict[str, Any]:
     """Return what the page rests on."""
     return {
         "hunts": read_hunts(),
         "values": pl.concat(
             [
-                *(collect_values(one, "simulator") for one in (found, stacks, both, both_bbr3)),
-                *(collect_values(one, "Linux") for one in (linux, linux_bbr3)),
+                *(collect_values(one, "simulator") for one in (found, stacks, both, both_bbr3, both_l4s)),
+                *(collect_values(one, "Linux") for one in (linux, linux_bbr3, linux_l4s)),
             ]
         ),
         "starts": collect_starts(starts),
@@ -328,7 +337,7 @@ def compare_engines(found: Evidence) -> pl.DataFrame:
 
     `apart` says that the ranges do not overlap.
     """
-    values = found["values"].filter(pl.col("experiment").str.contains("^(both|bbr3)"))
+    values = found["values"].filter(pl.col("experiment").str.contains("^(both|bbr3|l4s)"))
     by = ["criterion", "control"]
     value = pl.col("value")
     means = values.group_by(*by, "engine").agg(mean=value.mean(), low=value.min(), high=value.max(), n=pl.len())
