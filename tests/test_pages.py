@@ -340,6 +340,8 @@ FALSIFIED: list[tuple[str, str, str, float, str]] = [
     ("hunting", "memory", "use", 0.5, "One difference is the simulator's"),
     ("hunting", "marks", "queue", 0.1, "BBRv3 fills FQ-CoDel for seconds"),
     ("hunting", "prague", "queue", 0.1, "Prague loses its answer to the first mark by chance"),
+    ("hunting", "late", "share", 2, "A BBRv3 flow that starts into a queue stays small"),
+    ("hunting", "stall", "use", 5, "Prague stands still on an empty link"),
     ("sce", "runs", "utilisation", 0.3, "The idle link at low rates"),
     ("sce", "runs", "sojourn", -1.0, "The higher RTT with SCE is the queue"),
     ("validation", "rows", "share", 1.5, "agrees with the lab's tables"),

@@ -45,6 +45,11 @@ RUNS = (
     Sweep("bbr3-linux.duckdb", ("bbr3*",), engine="linux:bbr3"),
     Sweep("l4s.duckdb", ("l4s*",)),
     Sweep("l4s-linux.duckdb", ("l4s*",), engine="linux:l4s"),
+    Sweep("late.duckdb", ("late",)),
+    Sweep("late-linux.duckdb", ("late",), ('flows[1].cc=["bbr3", "cubic"]',), engine="linux:bbr3"),
+    Sweep("rounds.duckdb", ("rounds",)),
+    Sweep("stall.duckdb", ("stall",)),
+    Sweep("stall-linux.duckdb", ("stall",), engine="linux:l4s"),
 )
 CONTROLS = {
     "reno": "Reno",
@@ -108,6 +113,24 @@ NAMES = (
         r"one seed",
         r"at most 10 %",
         r"one start",
+    ),
+    *(
+        r"50 Mbit/s and 200 ms",
+        r"base RTT of 6 ms",
+        r"with 20 ms",
+        r"for four seconds",
+        r"two seconds after UDP",
+        r"10 Gbit/s",
+        r"30 % of the packets arrive 20 ms late",
+    ),
+    *(r"two BBRv3 flows of 200 ms", r"after 5 s", r"from 20 s on", r"two such windows", r"gain of 2"),
+    *(r"512/256", r"have 2\.89", r"739/256", r"0\.1 Mbit/s", r"in 25 ms", r"half of 25 ms"),
+    *(
+        r"target of 100 ms",
+        r"a third later one",
+        r"four flows of quinn",
+        r"200 packets of 1200 bytes",
+        r"quinn-proto 0\.11\.19",
     ),
 )
 CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
@@ -242,6 +265,43 @@ def collect_prague(results: Results, engine: str) -> pl.DataFrame:
     )
 
 
+def collect_late(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of a flow that starts into a queue: control, gain of STARTUP, share, end of slow start.
+
+    The share is that of the goodput of both flows; the slow start ends so many s after the start.
+    """
+    gains = ("startup_cwnd_gain", "default_cwnd_gain", "startup_gain")  # BBRv2 and BBRv3, the draft, BBRv1
+    rows = results.tidy("runs", {"cc": "flows[1].cc.name", **{one: f"flows[1].cc.{one}" for one in gains}})
+    flows = results.frame("flows").filter(pl.col("cc") != "udp").sort("flow")
+    of_runs = flows.group_by("key").agg(
+        share=pl.col("goodput_mbit").last() / pl.col("goodput_mbit").sum(), end=pl.col("slow_start_exit_s").last()
+    )
+    gain = pl.coalesce(gains)
+    both = rows.join(of_runs, on="key").with_columns(pl.col("cc").replace(CONTROLS), gain=gain, engine=pl.lit(engine))
+    found = both.select("cc", "gain", "seed", "share", "end", "engine", queue="sojourn_p50_ms")
+    return found.sort("cc", "gain", "seed")
+
+
+def collect_rounds(results: Results) -> pl.DataFrame:
+    """Return one row per round of the second flow's STARTUP: gain of its window, window, RTT, estimates.
+
+    The values are those at the end of the round: the window in segments, the smoothed and the smallest RTT in ms, the
+    largest delivery rate in Mbit/s.
+    """
+    rows = results.tidy("runs", {"gain": "flows[1].cc.startup_cwnd_gain"}).select("key", "gain")
+    trace = results.frame("trace").filter(flow=1, state="startup").join(rows, on="key").sort("time_s")
+    ends = trace.filter(pl.col("round") > 0).group_by("gain", "round").last()
+    found = ends.select("gain", "round", "cwnd", rtt="srtt_ms", least="min_rtt_ms", rate="max_bw_mbit")
+    return found.sort("gain", "round")
+
+
+def collect_stall(results: Results, engine: str) -> pl.DataFrame:
+    """Return one row per run of Prague after a burst of UDP: whether ACKs are delayed, base RTT in ms, use, marks."""
+    rows = results.tidy("runs", {"delayed": "hosts.delayed_ack", "rtt": "flows[0].base_rtt"})
+    found = rows.select("delayed", "rtt", "seed", use="utilisation", marks="ce_marks", engine=pl.lit(engine))
+    return found.sort("delayed", "rtt", "seed")
+
+
 def collect_bursts(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run with a burst of UDP: control, end of the burst in s, and utilisation after it."""
     rows = results.tidy("runs", {"cc": "flows[0].cc.name", "stop": "udp[0].stop"})
@@ -289,6 +349,11 @@ def make_evidence(
     linux_bbr3: Results,
     both_l4s: Results,
     linux_l4s: Results,
+    late: Results,
+    late_linux: Results,
+    rounds: Results,
+    stall: Results,
+    stall_linux: Results,
 ) -> dict[str, Any]:
     """Return what the page rests on."""
     return {
@@ -305,6 +370,9 @@ def make_evidence(
         "room": pl.concat([collect_room(room, "simulator"), collect_room(room_linux, "Linux")]),
         "prague": pl.concat([collect_prague(prague, "simulator"), collect_prague(prague_linux, "Linux")]),
         "marks": pl.concat([collect_marks(marks, "simulator"), collect_marks(marks_linux, "Linux")]),
+        "late": pl.concat([collect_late(late, "simulator"), collect_late(late_linux, "Linux")]),
+        "rounds": collect_rounds(rounds),
+        "stall": pl.concat([collect_stall(stall, "simulator"), collect_stall(stall_linux, "Linux")]),
         "bursts": pl.concat([collect_bursts(bursts, "simulator"), collect_bursts(bursts_linux, "Linux")]),
         "goodput": pl.concat([collect_goodput(bursts, "simulator"), collect_goodput(bursts_linux, "Linux")]),
     }
@@ -362,12 +430,16 @@ def average_bursts(found: Evidence) -> pl.DataFrame:
 def make_facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for in addition to the tables."""
     hunts = summarise_hunts(found)
+    is_stack = pl.col("control").is_in([CONTROLS[one] for one in networks.STACKS])
+    named = hunts.with_columns(pl.col("control").replace(CONTROLS))
     return {
         "n_controls": hunts["control"].n_unique(),
         "n_stacks": len(set(hunts["control"]) & set(networks.STACKS)),
         "n_criteria": hunts["criterion"].n_unique(),
-        "found": Rows("found", hunts.filter("is_found").with_columns(pl.col("control").replace(CONTROLS))),
-        "nothing": Rows("nothing", hunts.filter(~pl.col("is_found")).with_columns(pl.col("control").replace(CONTROLS))),
+        "own": Rows("own", named.filter(~is_stack)),
+        "of_stacks": Rows("of_stacks", named.filter(is_stack)),
+        "found": Rows("found", named.filter("is_found")),
+        "nothing": Rows("nothing", named.filter(~pl.col("is_found"))),
         "engines": Rows("engines", compare_engines(found)),
         "bursts": Rows("bursts", average_bursts(found)),
         "starts": Rows("starts", found["starts"]),
@@ -376,6 +448,9 @@ def make_facts(found: Evidence) -> dict[str, Any]:
         "room": Rows("room", found["room"]),
         "marks": Rows("marks", found["marks"]),
         "prague": Rows("prague", found["prague"]),
+        "late": Rows("late", found["late"]),
+        "stall": Rows("stall", found["stall"]),
+        "rounds": Rows("rounds", found["rounds"]),
     }
 
 
@@ -442,9 +517,10 @@ def format_finds(found: Evidence, criterion: str) -> str:
         else [name_control(row["control"]), "nothing found", f"{row['median']:.3g}", "-", "-", "-"]
         for row in summarise_hunts(found).filter(criterion=criterion).iter_rows(named=True)
     ]
-    header = ["control", "small network", "first candidates, median", "small network, seeds of the hunt"]
-    header += ["other seeds and starts (range)", "CUBIC instead"]
-    return align_table(header, rows, words=(0, 1, 4))
+    _, comma, unit = MEASURES[criterion].rpartition(", ")
+    header = ["first candidates, median", "small network, seeds of the hunt", "other seeds and starts (range)"]
+    values = [f"{one}{comma}{unit if comma else ''}" for one in (*header, "CUBIC instead")]
+    return align_table(["control", "small network", *values], rows, words=(0, 1, 4))
 
 
 def format_engines(found: Evidence) -> str:
@@ -570,6 +646,65 @@ def format_prague(found: Evidence) -> str:
     return align_table(["delayed ACKs", "engine", *starts], rows, words=(0, 1))
 
 
+def format_late(found: Evidence) -> str:
+    """Return the share of a flow that starts into a queue, by its control and its window in STARTUP."""
+    share, end = pl.col("share"), pl.col("end")
+    means = (
+        found["late"]
+        .group_by("cc", "gain", "engine", maintain_order=True)
+        .agg(share.mean(), end.mean(), low=share.min(), high=share.max())
+        .sort("cc", "gain", pl.col("engine") != "simulator")
+    )
+    rows = [
+        [
+            row["cc"],
+            "-" if row["gain"] is None else f"{row['gain']:.3g}",
+            row["engine"],
+            f"{row['share']:.3f} ({row['low']:.3f} to {row['high']:.3f})",
+            "-" if row["end"] is None else f"{row['end']:.1f}",
+        ]
+        for row in means.iter_rows(named=True)
+    ]
+    header = ["control", "window in STARTUP, BDP", "engine", "share of both flows' goodput (range)"]
+    return align_table([*header, "end of slow start, s after the start"], rows, words=(0, 2, 3))
+
+
+def format_rounds(found: Evidence) -> str:
+    """Return window, RTT and rate at the end of each round of a STARTUP, with two gains of the window."""
+    cells = {(row["gain"], row["round"]): row for row in found["rounds"].iter_rows(named=True)}
+    gains = sorted({gain for gain, _ in cells})
+    rows = []
+    for number in sorted({number for _, number in cells}):
+        own = [cells.get((gain, number)) for gain in gains]
+        values = [(f"{one['rtt']:.0f}", str(one["cwnd"]), f"{one['rate']:.2f}") if one else ("-",) * 3 for one in own]
+        rows.append([str(number), *(value for three in values for value in three)])
+    names = ("RTT, ms", "window, segments", "largest rate, Mbit/s")
+    return align_table(["round", *(f"gain {gain:.3g}: {name}" for gain in gains for name in names)], rows, words=())
+
+
+def format_stall(found: Evidence) -> str:
+    """Return how much of the link Prague uses after a burst of UDP, and how many packets are marked."""
+    use = pl.col("use")
+    means = (
+        found["stall"]
+        .group_by("rtt", "delayed", "engine")
+        .agg(use.mean(), pl.col("marks").mean(), low=use.min(), high=use.max())
+        .sort("rtt", pl.col("delayed").not_(), pl.col("engine") != "simulator")
+    )
+    rows = [
+        [
+            f"{row['rtt']:g}",
+            "yes" if row["delayed"] else "no",
+            row["engine"],
+            f"{row['use']:.3f} ({row['low']:.3f} to {row['high']:.3f})",
+            f"{row['marks']:.0f}",
+        ]
+        for row in means.iter_rows(named=True)
+    ]
+    header = ["base RTT, ms", "delayed ACKs", "engine", "utilisation (range)", "marked packets, mean"]
+    return align_table(header, rows, words=(1, 2, 3))
+
+
 def draw_bursts(found: Evidence) -> Picture:
     """Draw the goodput of BBRv1 over time on both engines, with a short and a long burst."""
     rows = found["goodput"].with_columns(
@@ -598,5 +733,8 @@ TABLES = {
     "room": format_room,
     "marks": format_marks,
     "prague": format_prague,
+    "late": format_late,
+    "rounds": format_rounds,
+    "stall": format_stall,
 }
 FIGURES = {"hunting-policer": draw_bursts}
