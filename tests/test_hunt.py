@@ -113,6 +113,20 @@ def test_keys_of_one_parameter_keep_one_value() -> None:
     assert any(len(set(rtts)) == 2 for rtts in asked)
 
 
+def test_keys_of_one_parameter_are_removed_together() -> None:
+    flows = [{"cc": "cubic", "base_rtt": "20ms", "ecn": True}, {"cc": "reno", "base_rtt": "20ms", "ecn": True}]
+    table = {"duration": "1s", "bottleneck": {"rate": "1Mbit", "aqm": "codel"}, "flows": flows}
+    tied = [(("flows", 0, "ecn"), ("flows", 1, "ecn"))]
+
+    def is_bad(one: dict[str, Any]) -> bool:
+        return "ecn" in one["flows"][0]
+
+    small, _ = shrink_table(table, is_bad, 2, tied=tied)
+    assert small["flows"] == flows
+    assert "ecn" not in shrink_table(table, is_bad, 2)[0]["flows"][1]
+    assert all("ecn" not in flow for flow in shrink_table(table, lambda _: True, 2, tied=tied)[0]["flows"])
+
+
 def test_a_table_that_nothing_makes_smaller_stays() -> None:
     table = {"duration": "1s", "bottleneck": {"rate": "1Mbit"}, "flows": [{"cc": "cubic", "base_rtt": "20ms"}]}
     assert shrink_table(table, lambda _: False)[0] == table

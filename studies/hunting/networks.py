@@ -41,7 +41,7 @@ STACKS = {
 }
 """Controls of QUIC stacks, by the names that results have for them: a stack and its control."""
 STACK_BUDGET = 300  # candidates: a run with a stack takes ten times as long
-STACK_CRITERIA = ("queue", "short")
+STACK_CRITERIA = ("equal", "harm", "queue", "loss", "short")
 CRITERIA = ("start", "use", "use-ecn", "use-sce", "equal", "harm", "queue", "loss", "short")
 NEEDED = {"use-ecn": ("dctcp", "prague"), "use-sce": ("reno-sce", "cubic-sce", "dctcp-sce")}
 """Criteria for the controls alone that need their marks."""

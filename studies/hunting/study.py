@@ -464,6 +464,7 @@ def describe_network(text: str) -> str:
     for flow in table["flows"]:
         words = [f"{flow['count']} flows" if flow.get("count", 1) > 1 else "", flow["base_rtt"]]
         words += [f"from {flow['start']}" if "start" in flow else "", flow.get("size", "")]
+        words += ["ECN"] if flow.get("ecn") else []
         stages = [_describe_stage(one) for key in ("path", "ack_path") for one in flow.get(key, [])]
         cc = flow["cc"] if isinstance(flow["cc"], str) else flow["cc"]["name"]
         cc = f"{flow['stack']}-{cc}" if "stack" in flow else cc

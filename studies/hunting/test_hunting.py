@@ -1,9 +1,11 @@
 """The networks that the hunts found are still as bad, and the experiments are made of them."""
 
+import itertools
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from dumbbell.experiment.plugins import built
@@ -84,6 +86,30 @@ def test_a_network_in_words_has_its_flows_and_queues() -> None:
         "5Mbit pfifo 250ms; BBRv1 2 flows 200ms; acknowledgements over 1Mbit pfifo; UDP of 50% to 10s; ECN; linux-5.4; "
         "fq pacing"
     )
+
+
+def test_a_window_in_startup_grows_while_the_rtt_is_below_its_gain() -> None:
+    """The window is gain * rate * min_rtt, and the rate is window / RTT: it grows if RTT < gain * min_rtt."""
+    import dumbbell
+
+    rounds = study.collect_rounds(dumbbell.simulate(read_toml(HERE / "experiments" / "rounds.toml")))
+    for (gain,), own in rounds.group_by("gain"):
+        rows = own.sort("round").filter(pl.col("round") > 2).to_dicts()
+        for before, after in itertools.pairwise(rows):
+            grows = after["cwnd"] > 1.05 * before["cwnd"]
+            assert grows or after["rtt"] > 0.95 * gain * after["least"], (gain, after["round"])
+        assert rows[-1]["cwnd"] == rows[-2]["cwnd"] and rows[-1]["rtt"] > gain * rows[-1]["least"]
+
+
+def test_prague_stands_still_where_one_segment_is_in_flight() -> None:
+    """By hand: two segments leave in 25 ms, so that one is in flight if a round trip takes less than 12.5 ms."""
+    import dumbbell
+
+    table = read_toml(HERE / "experiments" / "stall.toml") | {"seeds": [1]}
+    table["matrix"] = {"hosts.delayed_ack": [False], "flows[0].base_rtt": ["6ms", "10ms", "14ms"]}
+    rows = study.collect_stall(dumbbell.simulate(table), "simulator")
+    assert [use < 0.1 for use in rows["use"]] == [True, True, False]
+    assert [marks > 0 for marks in rows["marks"]] == [False, False, True]
 
 
 def test_every_hunt_of_the_list_has_a_row_and_no_other() -> None:

@@ -33,7 +33,7 @@ def shrink_table(
     """Return the smallest table found that `is_bad`, and how many were tried.
 
     The first `keep_flows` tables of flows stay, and no run is shorter than `least_s`. Keys that are `tied` keep one
-    value. `is_bad` is asked about tables that an experiment file may have alone.
+    value, or are removed together. `is_bad` is asked about tables that an experiment file may have alone.
     """
     tried = 0
 
@@ -69,12 +69,12 @@ def _list_changes(
     kept: list[Path] = [("flows", number) for number in range(keep_flows)]
     if keep_flows:
         kept.append(("flows",))
-    for path, _ in _list_places(table):
-        if path not in kept and path[-1] not in _KEPT:
-            yield _remove(table, path)
     places = dict(_list_places(table))
+    for path in places:
+        if path not in kept and path[-1] not in _KEPT:
+            yield _remove(table, [one for one in _list_tied(path, tied) if one in places])
     for path, value in places.items():
-        together = next((group for group in tied if path in group), (path,))
+        together = _list_tied(path, tied)
         fewer = (1, value // 2) if path[-1] == "count" and isinstance(value, int) and value > 1 else ()
         for simpler in (*dict.fromkeys(fewer), *_list_simpler(value)):
             changed = copy.deepcopy(table)
@@ -111,9 +111,15 @@ def _find_holder(table: Table, path: Path) -> Any:
     return holder
 
 
-def _remove(table: Table, path: Path) -> Table:
+def _list_tied(path: Path, tied: Sequence[Sequence[Path]]) -> Sequence[Path]:
+    """Return the places that keep one value with that at `path`, itself among them."""
+    return next((group for group in tied if path in group), (path,))
+
+
+def _remove(table: Table, paths: Sequence[Path]) -> Table:
     changed = copy.deepcopy(table)
-    del _find_holder(changed, path)[path[-1]]
+    for path in paths:
+        del _find_holder(changed, path)[path[-1]]
     return changed
 
 
