@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 from dumbbell.engines.linux import reach
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, patterns, schema, shipped
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.experiment.patterns import RunPatterns, WatchedTable
 from dumbbell.experiment.registry import read_registry
@@ -84,12 +86,24 @@ def checked_as_a_whole() -> Iterator[None]:
         yield
 
 
+def describe_cells(read: Callable[[], list[Cell]]) -> object:
+    """Return all of the runs of an experiment, or what is wrong with it."""
+    try:
+        cells = read()
+    except InputError as error:
+        return [(str(one), one.file, one.key) for one in error.errors]
+    return [(one.config, one.groups, one.given, one.key, one.cell_key, one.matrix) for one in cells]
+
+
 def hold(experiment: Experiment, table: dict[str, Any], settings: dict[str, Any], *, asks_engine: bool) -> None:
     """Compare settings on top of a checked experiment with the same ones read with its table."""
     found = describe(lambda: experiment.add_settings(settings, asks_engine=asks_engine))
+    derived = describe_cells(lambda: experiment.make_cells_with(settings))
     with checked_as_a_whole():
         wanted = describe(lambda: parse(copy.deepcopy(table), "experiment", settings, asks_engine=asks_engine))
+        cells = describe_cells(lambda: list(experiment.add_settings(settings, asks_engine=False).make_cells()))
     assert found == wanted, (table, settings)
+    assert derived == cells, (table, settings)
 
 
 def list_values(key: reach.KernelKey) -> list[Any]:
@@ -167,6 +181,30 @@ def test_most_keys_are_free_where_nothing_reads_them(monkeypatch: pytest.MonkeyP
         wholes.clear()
         limit = rated.add_settings({"bottleneck.rate": rate}).make_cell(0).groups["bottleneck"]["aqm"]["limit"]
         assert wholes and limit == round(20e-3 * float(rate[0]) * 1e6 / 8 / 1514)
+
+
+def test_a_run_with_another_free_value_needs_neither_tables_nor_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = parse(copy.deepcopy(BASES[0]))
+    for beta in (600, 601):
+        experiment.make_cells_with({"flows[0].cc.beta": beta})
+    (wanted,) = experiment.add_settings({"flows[0].cc.beta": 602}).make_cells()
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, "add_settings", None)
+        patch.setattr(patterns, "_replace_value", None)
+        (cell,) = experiment.make_cells_with(["flows[0].cc.beta=602"])
+        assert cell.config == wanted.config and cell.cell_key == wanted.cell_key and not cell.has_plugin_text
+    again = pickle.loads(pickle.dumps(cell))
+    assert cell == wanted == again and again.config == wanted.config
+    assert cell.given["flows"][0]["cc"] == {"beta": 602, "name": "cubic"} == again.given["flows"][0]["cc"]
+    other, plain = cell.set_seed(7), wanted.set_seed(7)
+    assert (other, other.config, other.key) == (plain, plain.config, plain.key) and other.config != cell.config
+    with pytest.raises(AttributeError, match="Cell has no attribute tables"):
+        cell.tables  # type: ignore[attr-defined]  # noqa: B018
+    # other keys, a value that is refused, and several seeds are checked as a whole
+    assert experiment.make_cells_with({"flows[0].cc.beta": 603, "duration": "3s"})[0].duration == 3_000_000_000
+    with pytest.raises(InputError, match=r"flows\[0\]\.cc\.beta"):
+        experiment.make_cells_with({"flows[0].cc.beta": "many"})
+    assert len(experiment.add_settings({"seeds": [4, 5]}).make_cells_with({"flows[0].cc.beta": 602})) == 2
 
 
 MATRIX = {

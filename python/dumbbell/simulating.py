@@ -23,7 +23,7 @@ from dumbbell.errors import (
     parse_engine_error,
 )
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.given import Given, read_given
+from dumbbell.experiment.given import Given, make_cells, read_given
 from dumbbell.experiment.settings import Settings, split_settings
 from dumbbell.notebook import Results
 from dumbbell.results.in_memory import RunsInMemory
@@ -51,7 +51,7 @@ def simulate(
     check_workers(jobs, None, "simulate")
     task = _Task(experiment, overrides, seed)
     # plugins run in processes of their own
-    if task.error is None and len(task.cells) == 1 and '"plugin":' not in task.cells[0].config:
+    if task.error is None and len(task.cells) == 1 and not task.cells[0].has_plugin_text:
         task.end(0, _simulate_here(task.cells[0]))
     else:
         with closing(_carry_out(iter([task]), jobs, None, ordered=True, ahead=1)) as ended:
@@ -150,6 +150,8 @@ def _simulate_here(cell: Cell) -> Ended:
 class _Task:
     """An experiment to simulate, and how its runs have ended."""
 
+    __slots__ = ("_ended", "_given", "_item", "_settings", "cells", "error")
+
     def __init__(self, given: Given, overrides: Settings, seed: int | None = None, *, item: int | None = None) -> None:
         """Read the experiment, one of many if `item` is its number: what is wrong with it is raised by `collect`."""
         self._given, self._settings, self._item = given, overrides, item
@@ -159,7 +161,7 @@ class _Task:
         try:
             if seed is not None:
                 self._settings = [*split_settings(overrides), ("seeds", [seed])]
-            self.cells = list(read_given(given, self._settings, asks_engine=False).make_cells())
+            self.cells = make_cells(given, self._settings)
         except InputError as error:
             self.error = self._find_error() or error
 

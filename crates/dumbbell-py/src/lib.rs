@@ -19,11 +19,12 @@ use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::alloc::System;
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod arrow;
@@ -211,15 +212,14 @@ fn check(config: &str) -> PyResult<()> {
 /// Time between two looks at Python's signals: Ctrl-C ends a run at once.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
 
-/// Reads the configurations of `run`: the next one mostly differs in its seed alone.
-static READER: Mutex<Option<ConfigReader>> = Mutex::new(None);
+thread_local! {
+    /// Reads the configurations of a thread: the next one mostly differs in its seed alone.
+    static READER: RefCell<ConfigReader> = RefCell::default();
+}
 
 /// Reads a configuration without plugins.
 fn read_config(config: &str) -> std::result::Result<RunConfig, ParamError> {
-    match READER.try_lock() {
-        Ok(mut last) => last.get_or_insert_default().read(config),
-        Err(_) => ConfigReader::default().read(config),
-    }
+    READER.with_borrow_mut(|reader| reader.read(config))
 }
 
 /// Runs one canonical configuration without holding the GIL; without `cancel`, an exception of a signal's handler ends it and is raised. `plugins` are the libraries, or classes in Python, that it calls plugins, by
@@ -278,11 +278,10 @@ fn run_all<'py>(
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let flag = &cancel.flag;
     let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
-    let mut reader = ConfigReader::default();
     let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
         let started = Instant::now();
         let found = catch_unwind(AssertUnwindSafe(|| {
-            let sim = reader.read(config).and_then(|config| Sim::on_threads(config, threads)).map_err(config_error)?;
+            let sim = read_config(config).and_then(|config| Sim::on_threads(config, threads)).map_err(config_error)?;
             sim.run(flag, simulated).map(Result::from).map_err(run_error)
         }));
         let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(panic_message(panic.as_ref()))));

@@ -61,9 +61,9 @@ class Threads(Local):
 
     def carry_out(self, runs: Sequence[Run]) -> list[Ended]:
         """Simulate one run after the other; those without plugins without a look at Python in between."""
-        configs, progress = [cell.config for cell, _ in runs], [progress for _, progress in runs]
-        if any('"plugin"' in config for config in configs):  # the key, or a text
+        if any(cell.has_plugin_text for cell, _ in runs):
             return super().carry_out(runs)
+        configs, progress = [cell.config for cell, _ in runs], [progress for _, progress in runs]
         ended = _native.run_all(configs, self._cancel, progress, self._threads)
         return [MeasuredRun(*one) if isinstance(one, tuple) else one for one in ended]
 

@@ -6,7 +6,7 @@ import marshal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dumbbell import _native
 from dumbbell.experiment import traffic
@@ -76,6 +76,19 @@ class CanonicalText:
         return compute_digest((ahead.removesuffix(",") if behind == "}" else ahead) + behind)
 
 
+class Derived(Protocol):
+    """A run that was derived from another one."""
+
+    def make_tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the canonical run without its seed, and what is given of it."""
+
+    def format_config(self, seed: int) -> str:
+        """Return its canonical text with a seed."""
+
+    def format_text(self) -> CanonicalText:
+        """Return its canonical text around the seed."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One run: a position in the matrix and a seed, resolved."""
@@ -94,18 +107,44 @@ class Cell:
     plan_of: Callable[["Cell"], str] | None = None
     """What an engine does with this cell, where that does not follow from `groups` alone."""
 
+    @classmethod
+    def derive(cls, fields: dict[str, Any], derived: Derived) -> "Cell":
+        """Return a run with these fields whose `groups` and `given` are derived from those of another one."""
+        cell = object.__new__(cls)  # a frozen dataclass sets its fields one by one
+        cell.__dict__.update(fields, _derived=derived)
+        return cell
+
+    if not TYPE_CHECKING:  # other names stay unknown to the checker of types
+
+        def __getattr__(self, name: str) -> Any:
+            """Return the tables of a derived run, which are made when they are first read."""
+            derived = self.__dict__.get("_derived") if name in ("groups", "given") else None
+            if derived is None:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+            groups, given = derived.make_tables()
+            self.__dict__.update(groups=groups | {"seed": self.seed}, given=given)
+            return self.__dict__[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: the tables of a derived run, without the run that it is derived from."""
+        state = self.__dict__ | {"groups": self.groups, "given": self.given}
+        state.pop("_derived", None)
+        return state
+
     def set_seed(self, seed: int, number: int = 0) -> "Cell":
         """Return this run with another seed, and its number; what seeds do not change is not worked out again."""
         fields = self.__dict__ | {"seed": seed, "number": number, "groups": self.groups | {"seed": seed}}
-        fields |= {"_text": self._text, "packets": self.packets}
-        fields.pop("key", None)
+        fields |= {"_text": self._text, "packets": self.packets, "given": self.given}
+        for own in ("key", "_derived"):
+            fields.pop(own, None)
         other = object.__new__(Cell)  # a frozen dataclass sets its fields one by one
         other.__dict__.update(fields)
         return other
 
     @cached_property
     def _text(self) -> CanonicalText:
-        return CanonicalText.format(self.groups)
+        derived: Derived | None = self.__dict__.get("_derived")
+        return CanonicalText.format(self.groups) if derived is None else derived.format_text()
 
     def set_text(self, text: CanonicalText) -> None:
         """Say what the canonical text is, where that is known already."""
@@ -114,7 +153,15 @@ class Cell:
     @property
     def config(self) -> str:
         """Canonical JSON, as the engine reads it; identical flows are one entry with their `count`."""
+        if "_derived" in self.__dict__:
+            derived: Derived = self.__dict__["_derived"]
+            return derived.format_config(self.seed)
         return self._text.insert_seed(self.groups["seed"]) if "seed" in self.groups else format_canonical(self.groups)
+
+    @property
+    def has_plugin_text(self) -> bool:
+        """Whether its text has the word plugin as a key or a value. A derived run has none."""
+        return "_derived" not in self.__dict__ and '"plugin"' in self.config
 
     @cached_property
     def key(self) -> str:

@@ -102,8 +102,9 @@ class Experiment:
     def _change(self, **fields: Any) -> "Experiment":
         """Return the experiment with other fields; its table and its name stay as they are."""
         other = object.__new__(Experiment)  # a frozen dataclass sets its fields one by one
-        caches = {"_base": self._base, "_patterns": self._patterns, "name": self.name, "_resolved": {}}
+        caches = {"_base": self._base, "_patterns": self._patterns, "name": self.name, "_resolved": {}, "_merges": {}}
         other.__dict__.update(self.__dict__ | caches | fields)
+        other.__dict__.pop("_fields", None)
         return other
 
     def _set_further(
@@ -116,6 +117,11 @@ class Experiment:
         other = self._change(settings=settings, given=every)
         if found := _drop_consequences(list(other.find_faults(overrides=False, asks_engine=asks_engine))):
             raise combine_errors([one if one.file else one.move_into(self.file) for one in found])
+        if not self.matrix.axes and other._resolve_and_say((), self.seeds[0]).is_right:
+            if len(self._merges) >= _KEPT:
+                self._merges.clear()
+            stays = tuple(settings[: len(settings) - len(further)])
+            self._merges[tuple([key for key, _ in every[-len(further) :]])] = stays, tuple(paths)
         return other
 
     @cached_property
@@ -147,6 +153,43 @@ class Experiment:
             for seed in self.seeds:
                 number = next(numbers)
                 yield cell if (seed, number) == (cell.seed, cell.number) else cell.set_seed(seed, number)
+
+    def make_cells_with(self, settings: Settings) -> list[Cell]:
+        """Return the runs of the experiment with further settings, about which the engine is not asked.
+
+        They are those of `add_settings`. A single run that differs from a known one only in values on which nothing
+        else depends is made without an experiment of its own.
+        """
+        cell = self._derive_cell(settings)
+        return list(self.add_settings(settings, asks_engine=False).make_cells()) if cell is None else [cell]
+
+    def _derive_cell(self, settings: Settings) -> Cell | None:
+        """Return the only run with further settings if it follows from a pattern; None if it has to be checked."""
+        try:
+            further = split_settings(settings)
+        except InputError:  # which is raised with its place when the settings are added
+            return None
+        merge = self._merges.get(tuple([key for key, _ in further]))
+        if merge is None or len(self.seeds) > 1:
+            return None
+        stays, paths = merge
+        changes = [*stays, *zip(paths, [value for _, value in further], strict=True)]
+        derived = self._patterns.make_run(changes, self.files)
+        if derived is None or not derived.is_right:
+            return None
+        return Cell.derive(self._fields, derived)
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        """The fields of the only run of an experiment, except what it does."""
+        engine = self.engine or _native.engine_version()
+        own = {"title": self.title, "matrix": {}, "seed": self.seeds[0], "engine": engine, "plan_of": self.plan_of}
+        return {"experiment": self.name} | own
+
+    @cached_property
+    def _merges(self) -> dict[tuple[str, ...], tuple[tuple[Setting, ...], tuple[keys.Path, ...]]]:
+        """The settings that stay if these keys are set, and the paths of the keys."""
+        return {}
 
     def make_table(self, position: tuple[int, ...]) -> dict[str, Any]:
         """Return the run at a position of the matrix as a file has it, without seeds; raises InputError."""
@@ -218,7 +261,7 @@ class Experiment:
                 else:  # a file may change before the next table names it
                     schema.settle(run, given)
             else:
-                run, given = derived.groups, derived.given
+                run, given = derived.make_tables()
             groups = plain = run | {"seed": seed}
             chosen = [n for n, (when, _) in enumerate(self.overrides) if all(one.is_met(plain) for one in when)]
             if chosen:
@@ -234,7 +277,7 @@ class Experiment:
         engine = self.engine or _native.engine_version()
         cell = Cell(self.name, self.title, labels, seed, groups, engine, given=given, plan_of=self.plan_of)
         if derived is not None:
-            cell.set_text(derived.text)
+            cell.set_text(derived.format_text())
         is_lone = not self.matrix.axes and not self.overrides
         return _Resolved(cell, plain, chosen, is_lone and derived is not None and derived.is_right)
 

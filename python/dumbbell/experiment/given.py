@@ -5,6 +5,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from dumbbell.errors import WrongValue, quote_value
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.experiment.settings import Settings
 
@@ -19,6 +20,13 @@ def read_given(experiment: Given, overrides: Settings = (), *, asks_engine: bool
         case Mapping():
             return parse(dict(experiment), "experiment", overrides, asks_engine=asks_engine)
     return load(decode_path(experiment), overrides, asks_engine=asks_engine)
+
+
+def make_cells(experiment: Given, overrides: Settings = ()) -> list[Cell]:
+    """Return the runs of an experiment with `overrides`, about which the engine was not asked; raises InputError."""
+    if isinstance(experiment, Experiment):
+        return experiment.make_cells_with(overrides)
+    return list(read_given(experiment, overrides, asks_engine=False).make_cells())
 
 
 def decode_path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:

@@ -121,13 +121,25 @@ class _FreeValue:
 
 
 class DerivedRun(NamedTuple):
-    """A canonical run without its seed, what is given of it, and its text."""
+    """A run that differs from that of a pattern in the values of free keys; tables and text are made when needed."""
 
-    groups: dict[str, Any]
-    given: dict[str, Any]
-    text: CanonicalText
+    pattern: _RunPattern
+    values: list[Any]
     is_right: bool
     """Whether it can be the only run of an experiment."""
+
+    def make_tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the canonical run without its seed, and what is given of it."""
+        return self.pattern.make_tables(self.values)
+
+    def format_config(self, seed: int) -> str:
+        """Return the canonical text of the run with a seed."""
+        return "".join(self.pattern.list_pieces(self.values, str(seed)))
+
+    def format_text(self) -> CanonicalText:
+        """Return its canonical text around the seed."""
+        pieces, place = self.pattern.list_pieces(self.values), self.pattern.seed_place
+        return CanonicalText("".join(pieces[:place]), "".join(pieces[place + 1 :]))
 
 
 class _RunPattern:
@@ -140,25 +152,37 @@ class _RunPattern:
         self._groups, self._given, self._free, self._right = groups, given, free, right
 
     @cached_property
-    def _pieces(self) -> list[tuple[list[str], list[int]]]:
-        """The text ahead of the seed and behind it: pieces with free values in between, and the numbers of these.
+    def _pieces(self) -> tuple[list[str], list[int]]:
+        """The canonical text: pieces with free values and the seed in between, and the numbers of these.
 
-        There are no pieces if the run has a plugin, whose file may change.
+        The seed comes after the free values in number. There are no pieces if the run has a plugin, whose file may
+        change.
         """
         groups = self._groups
         for number, one in enumerate(self._free):
             groups = _replace_value(groups, one.table, one.key, f"\ue000{number}\ue000")
-        text = CanonicalText.format(groups)
-        if '"plugin":' in text.ahead + text.behind:
-            return []
-        cut = [_MARK.split(part) for part in (text.ahead, text.behind)]
-        return [(pieces, list(map(int, pieces[1::2]))) for pieces in cut]
+        text = CanonicalText.format(groups).insert_seed(f'"\\ue000{len(self._free)}\\ue000"')
+        pieces = [] if '"plugin":' in text else _MARK.split(text)
+        return pieces, list(map(int, pieces[1::2]))
+
+    @property
+    def seed_place(self) -> int:
+        """Where the seed is in `list_pieces`."""
+        return 1 + 2 * self._pieces[1].index(len(self._free))
+
+    def list_pieces(self, values: list[Any], seed: str = "") -> list[str]:
+        """Return the pieces of the text with the canonical values of free keys."""
+        pieces, numbers = self._pieces
+        texts = [*map(format_value, values), seed]
+        filled = pieces.copy()
+        filled[1::2] = [texts[number] for number in numbers]
+        return filled
 
     def make_run(self, settings: Sequence[Setting], files: Files) -> DerivedRun | None:
         """Return the run with the values of `settings`; None if it has to be checked as a whole."""
-        if not self._pieces:
+        if not self._pieces[0]:
             return None
-        groups, given, texts = self._groups, self._given, []
+        values: list[Any] = []
         for one in self._free:
             try:
                 value = spelling.parse_value(one.param, settings[one.setting][1], files)
@@ -166,16 +190,17 @@ class _RunPattern:
                 return None
             if type(value) not in _PLAIN:
                 return None
+            values.append(value)
+        is_right = self._right is not None and all(settings[n][1] == value for n, value in self._right.items())
+        return DerivedRun(self, values, is_right)
+
+    def make_tables(self, values: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the run and what is given of it, with the canonical values of free keys."""
+        groups, given = self._groups, self._given
+        for one, value in zip(self._free, values, strict=True):
             groups = _replace_value(groups, one.table, one.key, value)
             given = _replace_value(given, one.table, one.key, value)
-            texts.append(format_value(value))
-        parts = []
-        for pieces, numbers in self._pieces:
-            filled = pieces.copy()
-            filled[1::2] = [texts[number] for number in numbers]
-            parts.append("".join(filled))
-        is_right = self._right is not None and all(settings[n][1] == value for n, value in self._right.items())
-        return DerivedRun(groups, given, CanonicalText(*parts), is_right)
+        return groups, given
 
 
 def _replace_value(holder: Any, steps: Path, key: str, value: Any) -> Any:

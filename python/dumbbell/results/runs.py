@@ -43,6 +43,9 @@ class Selection:
     """Those conditions that keep some parts of the runs."""
 
 
+_ALL = Selection()
+
+
 class Runs:
     """Runs of a results file, or in memory: nothing is read before it is asked for, a file is open only meanwhile.
 
@@ -58,7 +61,8 @@ class Runs:
         folder: Scratch | None = None,
     ) -> None:
         self._source = source if isinstance(source, RunTables) else ResultsFile(Path(source), folder)
-        self._selection = Selection(None if keys is None else tuple(keys), engine)
+        whole = keys is None and engine is None
+        self._selection = _ALL if whole else Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
 
     def _select(self, labelled: pl.DataFrame | None = None, **changes: Any) -> Self:
