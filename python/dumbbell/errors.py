@@ -10,10 +10,11 @@ import difflib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
+T = TypeVar("T")
 MOST_NAMED = 12  # names that a sentence lists
 
 MOST_TOLD = 20  # errors that are shown together
@@ -481,6 +482,15 @@ class Several(InputError):
     def move_into(self, file: str, prefix: str = "") -> "Several":
         """Return the same errors, said of `file`, with `prefix` before their keys."""
         return Several(error.move_into(file, prefix) for error in self._errors)
+
+
+def keep_error(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:
+    """Return what `read` returns; if it raises an InputError, keep that among those `found`."""
+    try:
+        return read(*args)
+    except InputError as error:
+        found += error.errors
+        return None
 
 
 def combine_errors(errors: Sequence[InputError]) -> InputError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from dumbbell import _native
 from dumbbell.errors import (
@@ -21,6 +21,7 @@ from dumbbell.errors import (
     UnknownKey,
     Unreadable,
     combine_errors,
+    keep_error,
     parse_engine_error,
     quote_value,
 )
@@ -29,11 +30,10 @@ from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.override import Override, parse_override, quote_dotted_key
-from dumbbell.experiment.patterns import RunPatterns, Setting, list_leaves
-from dumbbell.experiment.settings import Settings, copy_value, split_settings
+from dumbbell.experiment.patterns import LoneRuns, RunPatterns, Setting, list_leaves
+from dumbbell.experiment.settings import Settings, copy_value, list_names, split_settings
 from dumbbell.experiment.toml_file import read_toml
 
-T = TypeVar("T")
 CHECKED_AHEAD = 4096  # cells that are checked before the first one runs
 _KEPT = 64  # runs that need not be resolved again: checks look at the first ones several times
 _patterns_of_tables = RunPatterns()
@@ -75,7 +75,7 @@ class Experiment:
         """Return the experiment with further settings on top of those that it has, checked as by `parse`."""
         try:
             further = split_settings(settings)
-            names = _list_names(further)
+            names = list_names(further)
         except InputError as error:
             raise error if error.file else error.move_into(self.file) from None
         if not further:
@@ -102,9 +102,9 @@ class Experiment:
     def _change(self, **fields: Any) -> "Experiment":
         """Return the experiment with other fields; its table and its name stay as they are."""
         other = object.__new__(Experiment)  # a frozen dataclass sets its fields one by one
-        caches = {"_base": self._base, "_patterns": self._patterns, "name": self.name, "_resolved": {}, "_merges": {}}
+        caches = {"_base": self._base, "_patterns": self._patterns, "name": self.name, "_resolved": {}}
         other.__dict__.update(self.__dict__ | caches | fields)
-        other.__dict__.pop("_fields", None)
+        other.__dict__.pop("_lone_runs", None)
         return other
 
     def _set_further(
@@ -118,10 +118,8 @@ class Experiment:
         if found := _drop_consequences(list(other.find_faults(overrides=False, asks_engine=asks_engine))):
             raise combine_errors([one if one.file else one.move_into(self.file) for one in found])
         if not self.matrix.axes and other._resolve_and_say((), self.seeds[0]).is_right:
-            if len(self._merges) >= _KEPT:
-                self._merges.clear()
-            stays = tuple(settings[: len(settings) - len(further)])
-            self._merges[tuple([key for key, _ in every[-len(further) :]])] = stays, tuple(paths)
+            names = [key for key, _ in every[-len(further) :]]
+            self._lone_runs.note_keys(names, paths, settings[: -len(further)])
         return other
 
     @cached_property
@@ -160,36 +158,17 @@ class Experiment:
         They are those of `add_settings`. A single run that differs from a known one only in values on which nothing
         else depends is made without an experiment of its own.
         """
-        cell = self._derive_cell(settings)
+        try:
+            cell = self._lone_runs.derive(split_settings(settings)) if len(self.seeds) == 1 else None
+        except InputError:  # which is raised with its place when the settings are added
+            cell = None
         return list(self.add_settings(settings, asks_engine=False).make_cells()) if cell is None else [cell]
 
-    def _derive_cell(self, settings: Settings) -> Cell | None:
-        """Return the only run with further settings if it follows from a pattern; None if it has to be checked."""
-        try:
-            further = split_settings(settings)
-        except InputError:  # which is raised with its place when the settings are added
-            return None
-        merge = self._merges.get(tuple([key for key, _ in further]))
-        if merge is None or len(self.seeds) > 1:
-            return None
-        stays, paths = merge
-        changes = [*stays, *zip(paths, [value for _, value in further], strict=True)]
-        derived = self._patterns.make_run(changes, self.files)
-        if derived is None or not derived.is_right:
-            return None
-        return Cell.derive(self._fields, derived)
-
     @cached_property
-    def _fields(self) -> dict[str, Any]:
-        """The fields of the only run of an experiment, except what it does."""
+    def _lone_runs(self) -> LoneRuns:
         engine = self.engine or _native.engine_version()
-        own = {"title": self.title, "matrix": {}, "seed": self.seeds[0], "engine": engine, "plan_of": self.plan_of}
-        return {"experiment": self.name} | own
-
-    @cached_property
-    def _merges(self) -> dict[tuple[str, ...], tuple[tuple[Setting, ...], tuple[keys.Path, ...]]]:
-        """The settings that stay if these keys are set, and the paths of the keys."""
-        return {}
+        cell = Cell(self.name, self.title, {}, self.seeds[0], {}, engine, plan_of=self.plan_of)
+        return LoneRuns(cell, self._patterns, self.files)
 
     def make_table(self, position: tuple[int, ...]) -> dict[str, Any]:
         """Return the run at a position of the matrix as a file has it, without seeds; raises InputError."""
@@ -503,7 +482,7 @@ def _parse(
     for key in [key for key in table if key not in known]:
         found.append(UnknownKey(quote_value(key), among=known, key=key, nearest=schema.find_nearest_key((key,), table)))
         del table[key]
-    _list_names(settings)
+    list_names(settings)
     table |= {key: value for key, value in settings if key in schema.PLAN_KEYS}
     described = {key: value for key, value in table.items() if key in schema.PLAN_KEYS}
     plan, wrong = _split_plan(table)
@@ -519,12 +498,12 @@ def _parse(
     overrides = [
         one
         for number, each in enumerate(plan.override)
-        if (one := _keep_error(found, parse_override, each, f"override[{number}]", files)) is not None
+        if (one := keep_error(found, parse_override, each, f"override[{number}]", files)) is not None
     ]
     axes_read = [
         axis_read
         for key, values in axes.items()
-        if (axis_read := _keep_error(found, keys.parse_axis, key, values)) is not None
+        if (axis_read := keep_error(found, keys.parse_axis, key, values)) is not None
     ]
     product = keys.Matrix(tuple(axes_read))
     _refuse_changed_axes(product, last)
@@ -551,16 +530,6 @@ def _parse(
     if found := _drop_consequences(found):
         raise combine_errors([one if one.file else one.move_into(file) for one in found])
     return experiment
-
-
-def _list_names(settings: Sequence[tuple[str, Any]]) -> set[str]:
-    """Return the keys of settings; raises InputError if a key has two values."""
-    names: set[str] = set()
-    for key, _ in settings:
-        if key in names:
-            raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
-        names.add(key)
-    return names
 
 
 def _read_paths(settings: Sequence[tuple[str, Any]]) -> list[Setting]:
@@ -608,15 +577,6 @@ def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputErro
             assert isinstance(plan, schema.SweepPlan)
             return plan, []
     return schema.SweepPlan(), found
-
-
-def _keep_error(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:
-    """Return what `read` returns; if it raises an InputError, keep that among those `found`."""
-    try:
-        return read(*args)
-    except InputError as error:
-        found += error.errors
-        return None
 
 
 def _drop_consequences(found: list[InputError]) -> list[InputError]:

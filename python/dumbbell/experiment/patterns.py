@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import schema, spelling, without_effect
-from dumbbell.experiment.cell import CanonicalText, format_value
+from dumbbell.experiment.cell import CanonicalText, Cell, format_value
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import EVERY, Path, do_overlap
 from dumbbell.experiment.registry import Param, read_registry
@@ -270,6 +270,33 @@ class RunPatterns:
             self._known.clear()
         self._known[paths, _pack_values(settings, bound)] = _RunPattern(settled, given, free, right)
         return settled
+
+
+class LoneRuns:
+    """The only runs of an experiment with further settings of keys that were set before, derived from its patterns."""
+
+    def __init__(self, cell: Cell, known: RunPatterns, files: Files) -> None:
+        """Derive runs that `cell` describes, except what they do."""
+        self._fields = {key: value for key, value in cell.__dict__.items() if key not in ("groups", "given")}
+        self._known, self._files = known, files
+        self._merges: dict[tuple[str, ...], tuple[tuple[Setting, ...], Paths]] = {}
+        """The settings that stay if these keys are set, and the paths of the keys."""
+
+    def note_keys(self, names: Sequence[str], paths: Sequence[Path], stays: Sequence[Setting]) -> None:
+        """Note that a run was right with these keys set, whose paths are `paths`, on top of other settings."""
+        if len(self._merges) >= _MOST_KEPT:
+            self._merges.clear()
+        self._merges[tuple(names)] = tuple(stays), tuple(paths)
+
+    def derive(self, further: Sequence[tuple[str, Any]]) -> Cell | None:
+        """Return the run with these settings; None if it has to be checked as a whole."""
+        merge = self._merges.get(tuple([key for key, _ in further]))
+        if merge is None:
+            return None
+        stays, paths = merge
+        settings = [*stays, *zip(paths, [value for _, value in further], strict=True)]
+        derived = self._known.make_run(settings, self._files)
+        return Cell.derive(self._fields, derived) if derived is not None and derived.is_right else None
 
 
 def _pack_values(settings: Sequence[Setting], bound: tuple[int, ...]) -> bytes:

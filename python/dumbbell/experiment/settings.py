@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from dumbbell.errors import WrongValue, quote_value
+from dumbbell.errors import Conflict, WrongValue, quote_value
 
 _PLAIN = frozenset((str, int, float, bool))
 _BARE = re.compile("[A-Za-z0-9_-]+")
@@ -110,3 +110,13 @@ def _split_setting(one: Any, number: int) -> tuple[str, Any]:
         return one
     allowed = '"KEY=VALUE", or a tuple of a key and its value'
     raise WrongValue(f"{quote_value(one)} ({type(one).__name__})", allowed, key=f"overrides[{number}]")
+
+
+def list_names(settings: Sequence[tuple[str, Any]]) -> set[str]:
+    """Return the keys of settings; raises InputError if a key has two values."""
+    names: set[str] = set()
+    for key, _ in settings:
+        if key in names:
+            raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
+        names.add(key)
+    return names

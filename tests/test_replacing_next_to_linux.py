@@ -1,0 +1,203 @@
+"""Another queue or control in the middle of a run, next to `tc qdisc replace` and TCP_CONGESTION on Linux 6.12.
+
+Flows of 20 ms share 10 Mbit/s. At 10 s the queue, or the control of the first flow, is replaced. A guest of the linux
+engine runs a command at that time; what its kernel does is read from its samples of TCP_INFO and its captures.
+"""
+
+import dataclasses
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dumbbell
+from dumbbell import _native
+from dumbbell.engines.linux import engine as linux
+from dumbbell.engines.linux.mapping import map_cell
+from dumbbell.engines.linux.plan import FIRST_PORT
+from dumbbell.experiment.file import parse
+from real_linux import require_engine
+
+HELPER = Path(__file__).with_name("set_congestion_control.c")
+FIFO = {"name": "pfifo", "limit": 200}
+MS = 1_000_000
+REPLACED_MS = 10_000
+TIMES_MS = (20, 40, 100, 200, 500, 1000)  # after the replacement
+# a sender's clock runs ahead by the half of its base RTT that lies ahead of the queue (engine.rs)
+AHEAD_MS = 10
+# guest.c: sample_record, packet_record
+SAMPLE = np.dtype({"names": ["time", "flow", "cwnd", "ssthresh"], "formats": ["<i8", "<u4", "<u4", "<u4"],
+                   "offsets": [0, 8, 24, 28], "itemsize": 64})  # fmt: skip
+PACKET = np.dtype({"names": ["time", "flow", "seq", "len", "id", "back"],
+                   "formats": ["<u8", "<u4", "<u4", "<u4", "<u2", "u1"],
+                   "offsets": [0, 8, 12, 16, 24, 29], "itemsize": 32})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What is there before, and what takes its place."""
+
+    queue: Any
+    controls: tuple[str, ...]
+    key: str
+    value: str
+
+    def make_table(self, seed: int) -> dict[str, Any]:
+        flow = {"base_rtt": "20ms", "start": {"uniform": ["0s", "1s"]}}
+        return {
+            "duration": "12s",
+            "seeds": [seed],
+            "bottleneck": {"rate": "10Mbit", "aqm": self.queue, "shaper": "htb"},
+            "record": {"interval": "10ms"},
+            "flows": [flow | {"cc": control} for control in self.controls],
+        }
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What a replacement did: packets that were dropped with the old queue, what the link carried in the next second,
+    and window and threshold of each flow at `TIMES_MS`."""
+
+    dropped: int
+    carried_mbit: float
+    windows: tuple[tuple[tuple[int, int], ...], ...]
+
+
+REPLACEMENTS = {
+    "codel": Replacement(FIFO, ("cubic", "cubic"), "bottleneck.aqm", "codel"),
+    "fq_codel": Replacement(FIFO, ("cubic", "cubic"), "bottleneck.aqm", "fq_codel"),
+    "reno to cubic": Replacement(FIFO, ("reno",), "flows[0].cc", "cubic"),
+    "cubic to bbr1": Replacement(FIFO, ("cubic",), "flows[0].cc", "bbr1"),
+    "bbr1 to cubic": Replacement(FIFO, ("bbr1",), "flows[0].cc", "cubic"),
+    "cubic to bbr1 over codel": Replacement("codel", ("cubic",), "flows[0].cc", "bbr1"),
+}
+
+
+LINUX: dict[str, dict[int, Aftermath]] = {name: {} for name in REPLACEMENTS}
+
+
+def compare(one: Aftermath, other: Aftermath, what: str) -> None:
+    assert one == other, what
+
+
+def simulate(replacement: Replacement, seed: int) -> Aftermath:
+    simulation = dumbbell.Simulation(replacement.make_table(seed), seed=seed)
+    is_queue = replacement.key == "bottleneck.aqm"
+    at_ms = REPLACED_MS + (0 if is_queue else AHEAD_MS)
+    simulation.step(until=at_ms / 1e3)
+    before = simulation.view().queues
+    simulation.set(replacement.key, replacement.value)
+    dropped = simulation.view().queues["drops_aqm"][0] - before["drops_aqm"][0]
+    windows = []
+    for time_ms in TIMES_MS:
+        simulation.step(until=(REPLACED_MS + time_ms + AHEAD_MS) / 1e3)
+        flows = simulation.view().flows
+        windows.append(tuple(zip(flows["cwnd"], flows["ssthresh"], strict=True)))
+    carried = simulation.view().queues["bytes"][0] - before["bytes"][0]
+    lasted_ms = REPLACED_MS + TIMES_MS[-1] + AHEAD_MS - at_ms
+    return Aftermath(dropped, carried * 8 / 1e3 / lasted_ms, tuple(windows))
+
+
+@pytest.fixture(scope="module")
+def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    program = tmp_path_factory.mktemp("helper") / "set_congestion_control"
+    subprocess.run(["cc", "-O2", "-Wall", "-o", program, HELPER], check=True)
+    yield program
+
+
+def run_on_linux(replacement: Replacement, seed: int, helper: Path, chosen: linux.LinuxEngine) -> Aftermath:
+    cell = parse(replacement.make_table(seed)).make_cell(0)
+    plan = map_cell(cell, chosen.kernel)
+    command = (
+        f"tc -n M qdisc replace dev m1 parent 1:1 {replacement.value}"
+        if replacement.key == "bottleneck.aqm"
+        else f"{helper} {FIRST_PORT} {replacement.value.removesuffix('1')}"
+    )
+    plan = dataclasses.replace(plan, plan=f"{plan.plan}at {REPLACED_MS * MS} {command}\n")
+    with linux.Guests(chosen, 1) as guests, guests.run_guest(cell, plan, _native.Progress()) as folder:
+        assert not (folder / "failed").exists(), (folder / "failed").read_text()
+        started = int((folder / "done").read_text())
+        samples = np.fromfile(folder / "samples", SAMPLE)
+        arrived, sent = (np.fromfile(folder / name, PACKET) for name in ("arrived", "sent"))
+    return measure_captures(samples, arrived, sent, started)
+
+
+def measure_captures(samples: Any, arrived: Any, sent: Any, started: int) -> Aftermath:
+    """Return what a replacement did; `started` is the clock of the captures at the start of the run, ns."""
+    at = started + REPLACED_MS * MS
+
+    def name_packets(packets: Any) -> list[tuple[int, ...]]:
+        return packets[["flow", "seq", "id"]].tolist()
+
+    come, gone = (name_packets(packets[packets["time"] < at]) for packets in (arrived, sent))
+    # behind the last packet that a FIFO sent
+    queued = come[len(come) - come[::-1].index(gone[-1]) :]
+    ever = set(name_packets(sent))
+    second = (sent["time"] >= at) & (sent["time"] < at + TIMES_MS[-1] * MS)
+    windows = []
+    for time_ms in TIMES_MS:
+        now = samples[samples["time"] == (REPLACED_MS + time_ms) * MS]
+        windows.append(tuple((int(one["cwnd"]), int(one["ssthresh"])) for one in np.sort(now, order="flow")))
+    carried = float(sent["len"][second].sum()) * 8 / 1e3 / TIMES_MS[-1]
+    return Aftermath(len([one for one in queued if one not in ever]), carried, tuple(windows))
+
+
+@pytest.mark.parametrize("name", REPLACEMENTS)
+def test_a_replacement_does_what_it_did_on_linux(name: str) -> None:
+    for seed, found in LINUX[name].items():
+        compare(simulate(REPLACEMENTS[name], seed), found, f"{name}, seed {seed}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fq_codel", "cubic to bbr1"])
+def test_linux_does_what_was_written_down(name: str, helper: Path) -> None:
+    found = run_on_linux(REPLACEMENTS[name], 1, helper, require_engine())
+    compare(found, LINUX[name][1], name)
+
+
+def test_cubic_that_takes_over_grows_by_a_twentieth_in_a_round_trip() -> None:
+    """It has seen no loss. Linux `bictcp_update`: if (ca->last_max_cwnd == 0 && ca->cnt > 20) ca->cnt = 20.
+
+    A second of 10 Mbit/s acknowledges 825.6 segments of 1514 B, and every twentieth adds one to the window: 41.
+    Reno adds one for each window, 5 in this second.
+    """
+    growth = {}
+    for control in ("cubic", "reno"):
+        simulation = dumbbell.Simulation(REPLACEMENTS["reno to cubic"].make_table(1), seed=1)
+        simulation.step(until="10s")
+        before = simulation.set("flows[0].cc", control).view().flows
+        simulation.step(for_="1s")
+        after = simulation.view().flows
+        acked = (after["payload_bytes"][0] - before["payload_bytes"][0]) / 1448
+        assert acked == pytest.approx(825.6, abs=3)
+        growth[control] = after["cwnd"][0] - before["cwnd"][0]
+    assert growth["cubic"] == pytest.approx(825.6 / 20, abs=1)
+    assert growth["reno"] == pytest.approx(825.6 / (153 + 5 / 2), abs=1)
+
+
+def test_bbr_that_takes_over_a_full_queue_drains_after_four_round_trips() -> None:
+    """A window of 100 segments at 10 Mbit/s has an RTT of 100 * 1.2112 ms, whatever it is paced with.
+
+    The first round ends when a segment is acknowledged that left after the change (Linux `bbr_init`:
+    next_rtt_delivered = tp->delivered) and gives the bandwidth; three more without growth end STARTUP
+    (`bbr_full_bw_cnt`), and DRAIN sets the threshold to the BDP.
+    """
+    flow = {"cc": {"name": "constant", "window": 100}, "base_rtt": "20ms"}
+    table = {
+        "duration": "4s",
+        "bottleneck": {"rate": "10Mbit", "aqm": "pfifo"},
+        "hosts": {"delayed_ack": False},
+        "flows": [flow],
+    }
+    simulation = dumbbell.Simulation(table)
+    simulation.step(until="2s")
+    simulation.set("flows[0].cc", "bbr1")
+    assert simulation.view().controls["state"] == ["startup"] and simulation.view().flows["cwnd"] == [100]
+    simulation.step(for_="0.484s")
+    assert simulation.view().controls["state"] == ["startup"] and simulation.view().flows["cwnd"] == [100]
+    simulation.step(for_="0.003s")
+    assert simulation.view().controls["state"] == ["drain"]
