@@ -134,7 +134,7 @@ def parse_value(param: Param, value: Any, files: Files | None = None) -> Any:
     `files` reads the files that it names.
     """
     if type(value) is int and param.kind == "int" and param.unit != "bytes" and _is_within(param, value):
-        return value  # most of all
+        return value  # the usual case
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
 
