@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,14 @@ from polars.testing import assert_frame_equal
 import dumbbell
 from conftest import described
 from dumbbell import Results, _native
+from dumbbell.engines.base import Ended, Run
+from dumbbell.engines.in_flight import LOOK_S, RunsInFlight
 from dumbbell.engines.sim import Threads
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.toml_file import read_toml
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.results.store import TABLES
 
 ONE = described(duration="1s")
@@ -412,6 +416,39 @@ def test_the_text_of_a_run_is_that_of_json_whatever_was_read_before() -> None:
         assert cell.config == json.dumps(seeded, sort_keys=True, separators=(",", ":"))
         rest = {key: value for key, value in seeded.items() if key != "seed"}
         assert cell.cell_key == compute_digest(json.dumps(rest, sort_keys=True, separators=(",", ":")))
+
+
+class Busy(Threads):
+    """Workers that finish what they were given when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(jobs=2)
+        self.begun: list[tuple[Future[list[Ended]], int]] = []
+
+    def begin(self, runs: Sequence[Run]) -> Future[list[Ended]]:
+        self.begun.append((Future(), len(runs)))
+        return self.begun[-1][0]
+
+    def finish(self, wall_s: float) -> None:
+        for future, count in self.begun:
+            future.set_result([MeasuredRun(wall_s, _native.run(dumbbell.parse(ONE).make_cell(0).config))] * count)
+        self.begun.clear()
+
+
+def test_finished_runs_wait_for_a_quarter_of_the_work_in_flight_at_most() -> None:
+    cells = itertools.repeat(dumbbell.parse(ONE).make_cell(0))
+    workers = Busy()
+    flight = RunsInFlight(workers)
+    flight.begin(cells)
+    assert flight.pause_s == 0, "nobody knows yet how long they take"
+    workers.finish(0.004)
+    flight.take()
+    assert flight.count == 0 == flight.pause_s
+    flight.begin(cells)  # 250 of 4 ms are a second of work for a core, a 32nd of that is begun at once
+    assert flight.count == 7 and flight.pause_s == pytest.approx(7 * 0.004 / 2 / 4)
+    for _ in range(15):
+        flight.begin(cells)
+    assert flight.pause_s == LOOK_S == 0.05
 
 
 LONG = """\

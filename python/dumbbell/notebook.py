@@ -63,7 +63,7 @@ class Results(ResultTables):
         engine: str | None = None,
         sweep: SweepReport | None = None,
     ) -> None:
-        self._runs = stored.StoredResults(source, engine=engine) if isinstance(source, str | Path) else source
+        self._runs = stored.StoredResults(source, engine=engine) if isinstance(source, (str, Path)) else source
         self.sweep = sweep
         """What `dumbbell.run` did: how many runs were made, and how many were there already."""
         self.item: int | None = None

@@ -11,7 +11,7 @@ from typing import Literal, overload
 
 from dumbbell import _native
 from dumbbell.engines.base import Ended
-from dumbbell.engines.in_flight import LOOK_S, RunsInFlight
+from dumbbell.engines.in_flight import RunsInFlight
 from dumbbell.engines.sim import Simulator
 from dumbbell.engines.sweep import check_workers, open_workers
 from dumbbell.errors import (
@@ -255,7 +255,7 @@ def _carry_out(
             if not waiting:
                 return
             if not list_over():
-                for cell, ended in flight.take(0.0 if flight.has_room else LOOK_S):
+                for cell, ended in flight.take(flight.pause_s):
                     task, place = places.pop(id(cell))
                     task.end(place, ended)
             for task in list_over():

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import queue
 import time
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ class RunsInFlight:
         self._running: dict[Future[list[Ended]], list[Run]] = {}
         self._done: queue.SimpleQueue[Future[list[Ended]]] = queue.SimpleQueue()
         self._ahead = AHEAD[1]
+        self._mean_s = 0.0  # of the runs that were taken last
+        self._restored = -math.inf  # when Ctrl-C was last let through
         self.count = 0
         """Runs in flight."""
 
@@ -37,6 +40,11 @@ class RunsInFlight:
         """Whether a worker may soon have nothing to do."""
         slots = self._workers.slots
         return self.count < max(AHEAD[0] * slots, min(self._ahead * slots, WINDOW))
+
+    @property
+    def pause_s(self) -> float:
+        """How long finished runs may wait: a quarter of the time for which the workers have runs in flight."""
+        return min(LOOK_S, self.count * self._mean_s / self._workers.slots / 4)
 
     def list_runs(self) -> Iterator[Run]:
         """Yield all runs in flight."""
@@ -56,10 +64,13 @@ class RunsInFlight:
     def take(self, wait_s: float = 0.0) -> list[tuple[Cell, Ended]]:
         """Return what has ended since the last time, and in the next `wait_s`; if nothing has then wait for a while."""
         futures = []
-        restore_ctrl_c()
+        if (now := time.monotonic()) - self._restored > LOOK_S:
+            restore_ctrl_c()
+            self._restored = now
         with contextlib.suppress(queue.Empty):
             futures.append(self._done.get(timeout=_WAIT_S))
-            time.sleep(wait_s)
+            if wait_s > 0:
+                time.sleep(wait_s)
             while True:
                 futures.append(self._done.get_nowait())
         taken: list[tuple[Cell, Ended]] = []
@@ -69,8 +80,8 @@ class RunsInFlight:
             cells = [cell for cell, _ in runs]
             taken += zip(cells, _collect_ended(future, len(runs)), strict=True)
         if took := [ended.wall_s for _, ended in taken if isinstance(ended, MeasuredRun)]:
-            mean_s = sum(took) / len(took)
-            self._ahead = max(AHEAD[0], min(round(AHEAD_S / max(mean_s, 1e-6)), AHEAD[2]))
+            self._mean_s = sum(took) / len(took)
+            self._ahead = max(AHEAD[0], min(round(AHEAD_S / max(self._mean_s, 1e-6)), AHEAD[2]))
         return taken
 
 

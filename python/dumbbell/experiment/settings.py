@@ -94,7 +94,7 @@ Settings = Mapping[str, Any] | Sequence[str | tuple[str, Any]] | None
 
 def split_settings(settings: Settings) -> list[tuple[str, Any]]:
     """Return keys and values of settings, given as a table, as `KEY=VALUE` or one by one."""
-    if isinstance(settings, Mapping):
+    if type(settings) is dict or isinstance(settings, Mapping):
         return [(_check_key(key, "overrides"), copy_value(value)) for key, value in settings.items()]
     if isinstance(settings, str) or not isinstance(settings, Iterable | None):
         raise WrongValue(

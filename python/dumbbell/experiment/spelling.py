@@ -133,6 +133,8 @@ def parse_value(param: Param, value: Any, files: Files | None = None) -> Any:
 
     `files` reads the files that it names.
     """
+    if type(value) is int and param.kind == "int" and param.unit != "bytes" and _is_within(param, value):
+        return value  # the usual case
     if param.optional and (value is None or (value == "none" and "none" not in param.choices)):
         return None
 
@@ -181,8 +183,14 @@ def parse_value(param: Param, value: Any, files: Files | None = None) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
             raise make_error()
         result = float(value)
-    low = 0 if param.min is None and param.kind != "float" else param.min
-    high = 2**64 - 1 if param.max is None and param.kind != "float" else param.max
-    if (low is not None and result < low) or (high is not None and result > high):
+    if not _is_within(param, result):
         raise make_error(OutOfRange)
     return result
+
+
+def _is_within(param: Param, value: float) -> bool:
+    """Return whether a number is within the bounds of a parameter; without bounds, a whole number has 64 bits."""
+    low, high = param.min, param.max
+    if param.kind != "float":
+        low, high = 0 if low is None else low, 2**64 - 1 if high is None else high
+    return (low is None or value >= low) and (high is None or value <= high)

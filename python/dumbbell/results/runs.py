@@ -60,7 +60,7 @@ class Runs:
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self._source = source if isinstance(source, RunTables) else ResultsFile(Path(source), folder)
+        self._source = ResultsFile(Path(source), folder) if isinstance(source, (str, Path)) else source
         whole = keys is None and engine is None
         self._selection = _ALL if whole else Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
