@@ -115,17 +115,16 @@ def measure_sizes() -> dict[str, int]:
     }
 
 
-def measure_long_run(page: browser.Browser, folder: Path, speed: str, seconds: float) -> list[dict[str, float]]:
-    """Return the memory at ten moments of so many seconds, in which a run of half an hour is played repeatedly."""
+def measure_long_run(page: browser.Browser, folder: Path, speed: str, minutes: int) -> Iterator[dict[str, float]]:
+    """Yield the memory at the end of each minute, in which a run of half an hour is played, repeatedly if need be."""
     open_page(page, folder, LONG)
     set_speed(page, speed)
-    found, start = [], time.monotonic()
-    for number in range(1, 11):
-        while time.monotonic() - start < seconds * number / 10:
+    start = time.monotonic()
+    for minute in range(1, minutes + 1):
+        while time.monotonic() - start < 60 * minute:
             time.sleep(0.5)
             page.evaluate("playground.isPlaying || playground.play()")
-        found.append(measure_memory(page))
-    return found
+        yield measure_memory(page)
 
 
 def main() -> None:
@@ -134,8 +133,8 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10, help="how long frames are counted")
-    parser.add_argument("--minutes", type=float, default=0, help="how long a run is played in real time for its memory")
-    parser.add_argument("--fast", type=float, default=0, help="minutes at the highest speed for its memory")
+    parser.add_argument("--minutes", type=int, default=0, help="how long a run is played in real time for its memory")
+    parser.add_argument("--fast", type=int, default=0, help="minutes at the highest speed for its memory")
     options = parser.parse_args()
     program = browser.find_program()
     if program is None:
@@ -151,7 +150,7 @@ def main() -> None:
             frames = measure_frames(page, options.seconds)
             print(f"speed {speed}", {key: round(value, 1) for key, value in frames.items()}, measure_memory(page))
         for speed, minutes in (("Infinity", options.fast), ("1", options.minutes)):
-            for found in measure_long_run(page, folder, speed, 60 * minutes) if minutes else ():
+            for found in measure_long_run(page, folder, speed, minutes) if minutes else ():
                 print(f"speed {speed}", found, flush=True)
         print("errors", page.errors, "requests", page.outside)
 

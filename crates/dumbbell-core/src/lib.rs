@@ -32,6 +32,7 @@ pub mod responsiveness;
 pub mod ring;
 pub mod rng;
 pub mod rtt;
+pub mod share;
 pub mod slots;
 pub mod stream_transport;
 pub mod tcp;

@@ -266,6 +266,16 @@ macro_rules! figures {
 }
 figures!(u64, f64, Option<f64>, Value);
 
+/// The words of a description, and `nothing` in a module for web pages, which makes tables and does not explain them.
+#[inline(always)]
+pub(crate) fn describe<T>(words: T, nothing: T) -> T {
+    if cfg!(target_family = "wasm") {
+        nothing
+    } else {
+        words
+    }
+}
+
 // Values are found by pointers to functions, so that columns of one kind share the code that collects them: web pages load it.
 
 /// Returns the value of every row of `rows`.
@@ -355,9 +365,9 @@ macro_rules! columns {
                 let mut all = Vec::new();
                 $( all.extend(<$kind as crate::columns::ColumnKind>::specs(crate::columns::ColumnSpec {
                     name: stringify!($name),
-                    unit: columns!(@or "" $(, $unit)?),
-                    label: columns!(@or stringify!($name) $(, $label)?),
-                    doc: &[$($doc),*],
+                    unit: crate::columns::describe(columns!(@or "" $(, $unit)?), ""),
+                    label: crate::columns::describe(columns!(@or stringify!($name) $(, $label)?), ""),
+                    doc: crate::columns::describe(&[$($doc),*], &[]),
                     whose: &[],
                     values: crate::columns::Values::Real,
                     is_binned: false,

@@ -1,7 +1,7 @@
 //! The outcome of a run: tables, figures, and a digest of both.
 
 use crate::classes::{self, Totals};
-use crate::columns::{self, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
+use crate::columns::{self, describe, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
 use crate::flow::FlowResult;
 use crate::hop_log::HopLog;
 use crate::measure::Measures;
@@ -48,8 +48,8 @@ macro_rules! tables {
                 static ALL: OnceLock<Vec<TableSpec>> = OnceLock::new();
                 ALL.get_or_init(|| {
                     let runs = [Runs::specs(), SeenFlows::specs(), Punctuality::specs()].concat();
-                    let mut all = vec![("runs", "One row per run.", runs)];
-                    $( all.push((stringify!($name), $about.trim_ascii(), [$(columns::$set::specs()),+].concat())); )*
+                    let mut all = vec![("runs", describe("One row per run.", ""), runs)];
+                    $( all.push((stringify!($name), describe($about.trim_ascii(), ""), [$(columns::$set::specs()),+].concat())); )*
                     all
                 })
             }

@@ -51,6 +51,7 @@ use datagram_flow::DatagramFlow;
 use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::as_dyn;
 use dumbbell_core::cc::CcContext;
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::observe::{FlowStart, ListenLevel, Reported, Tap};
@@ -286,6 +287,9 @@ impl<N: Topology> Engine<N> {
     /// Lets everything happen in windows until the next event of the clock, that included, the next start of a flow, or `until`. `None` if that must happen in
     /// the event loop.
     fn advance_windows(&mut self, until: Instant) -> Result<Option<RunState>, RunError> {
+        if !windows::ARE_COMPILED {
+            return Ok(None);
+        }
         let Engine { windows: Some(windows), arena, net, clock, now, .. } = self else { return Ok(None) };
         let before_start = windows.next_start(*now).saturating_sub(Duration(1));
         if !windows.is_split() {
@@ -486,8 +490,11 @@ impl<N: Topology> Engine<N> {
             self.announce(slot);
         }
         let Endpoint { transport, stages, start, stop, .. } = self.arena.get_mut(slot);
-        let started = transport.on_timer(*start, stop, stages, now, self.net.way(line));
-        transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net.back(), stages, line, now });
+        let started = transport.on_timer(*start, stop, stages, now, as_dyn!(self.net.way(line), port::Ingress));
+        transport.on_receiver_timer(
+            now,
+            &mut as_dyn!(ReceiverPort { back: &mut self.net.back(), stages, line, now }, port::ReturnPort),
+        );
         if let Some((listener, _)) = self.net.back().frame_listener() {
             transport.report_payloads(listener);
         }

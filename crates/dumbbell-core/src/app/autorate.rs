@@ -119,7 +119,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const PROBE: u16 = 56; // ping(8): 56 data bytes by default
 
 /// Measures of each direction, in addition to the delays and losses of its probes.
-pub const MEASURES: [Measure; 3] = [
+pub static MEASURES: [Measure; 3] = [
     Measure {
         name: "shaper_mbit",
         unit: "Mbit/s",

@@ -37,7 +37,7 @@ params! {
 }
 
 /// Measures in addition to the load time, which is that of a whole backup.
-pub const MEASURES: [Measure; 1] = [Measure {
+pub static MEASURES: [Measure; 1] = [Measure {
     name: "rate_mbit",
     unit: "Mbit/s",
     label: "rate of a backup",

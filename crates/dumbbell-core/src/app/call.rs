@@ -43,7 +43,7 @@ params! {
 }
 
 /// Measures of each way, in addition to the delays and losses of its packets.
-pub const MEASURES: [Measure; 6] = [
+pub static MEASURES: [Measure; 6] = [
     LATE_SHARE,
     FRAMES_LATE,
     FRAMES_LOST,

@@ -76,7 +76,7 @@ fn player_params(params: &Params) -> bola::Params {
 }
 
 /// Measures in addition to the load times, which are those of segments.
-pub const MEASURES: [Measure; 5] = [
+pub static MEASURES: [Measure; 5] = [
     Measure {
         name: "bitrate_mbit",
         unit: "Mbit/s",

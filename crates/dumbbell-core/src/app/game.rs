@@ -36,7 +36,7 @@ params! {
 }
 
 /// Measures of each way, in addition to the delays and losses of its packets.
-pub const MEASURES: [Measure; 3] = [LATE_SHARE, FRAMES_LATE, FRAMES_LOST];
+pub static MEASURES: [Measure; 3] = [LATE_SHARE, FRAMES_LATE, FRAMES_LOST];
 
 /// Both ends of one way of a game.
 #[derive(Clone)]

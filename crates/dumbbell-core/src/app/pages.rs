@@ -42,7 +42,7 @@ params! {
 }
 
 /// Measures in addition to the load times of pages.
-pub const MEASURES: [Measure; 2] = [
+pub static MEASURES: [Measure; 2] = [
     Measure {
         name: "object_p50_s",
         unit: "s",

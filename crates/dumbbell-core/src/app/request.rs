@@ -36,7 +36,7 @@ params! {
 }
 
 /// Measures in addition to the response times, which are load times.
-pub const MEASURES: [Measure; 0] = [];
+pub static MEASURES: [Measure; 0] = [];
 
 /// The number of the connection.
 const CONNECTION: usize = 0;

@@ -94,7 +94,7 @@ const GRADES: [&str; 6] = ["A+", "A", "B", "C", "D", "F"];
 const ENDED: &str = "A test that ended before the measured time has no value.";
 
 /// Measures in addition to the load time, which is that of the test.
-pub const MEASURES: [Measure; 8] = [
+pub static MEASURES: [Measure; 8] = [
     Measure {
         name: "rpm",
         unit: "1/min",

@@ -85,7 +85,7 @@ fn check(params: &Params) -> Result<(), ParamError> {
 }
 
 /// Measures in addition to the delays and losses of packets.
-pub const MEASURES: [Measure; 10] = [
+pub static MEASURES: [Measure; 10] = [
     LATE_SHARE,
     FRAMES_LATE,
     FRAMES_LOST,

@@ -408,14 +408,14 @@ impl Aqm for AnyAqm {
     plain_methods!(call_any);
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Instant, log: &mut L) {
-        with_aqm!(self, aqm => put(aqm, packet, now, log));
+        with_aqm!(self, aqm => put(aqm, packet, now, &mut crate::as_dyn!(*log, Log)));
     }
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Instant, log: &mut L) -> Dequeue {
-        with_aqm!(self, aqm => ask(aqm, now, log))
+        with_aqm!(self, aqm => ask(aqm, now, &mut crate::as_dyn!(*log, Log)))
     }
     fn on_timer<L: Log>(&mut self, now: Instant, log: &mut L) {
-        with_aqm!(self, aqm => aqm.on_timer(now, log));
+        with_aqm!(self, aqm => aqm.on_timer(now, &mut crate::as_dyn!(*log, Log)));
     }
     fn fork(&self, shared: &mut SharedCopies) -> Result<AnyAqm, CannotFork> {
         self.fork_any(shared)

@@ -77,7 +77,7 @@ pub trait Sink<T> {
     fn on_clear_ecn(&mut self, _item: &T, _now: Instant) {}
 }
 
-impl<T, S: Sink<T>> Sink<T> for &mut S {
+impl<T, S: Sink<T> + ?Sized> Sink<T> for &mut S {
     fn arrive(&mut self, item: T, now: Instant) {
         (**self).arrive(item, now);
     }

@@ -5,6 +5,7 @@ use super::endpoint::{Arena, Endpoint};
 use super::port::{BlockPool, ReturnPort, Stages, NO_BLOCKS};
 use super::transport::Transport;
 use crate::min_tree::MinTree;
+use dumbbell_core::as_dyn;
 use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::log::DropReason;
 use dumbbell_core::observe::{ListenLevel, Tap};
@@ -184,16 +185,26 @@ pub trait ReturnPath {
         let (back, line) = (self, *line);
         // each has its own way back: that of datagrams, which libraries see, has to lie in memory
         let mut timer = match transport {
-            Transport::Tcp(tcp) => {
-                tcp.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
-            }
+            Transport::Tcp(tcp) => tcp.on_packet(
+                packet,
+                now,
+                &mut as_dyn!(ReceiverPort { back: &mut *back, stages: &mut *stages, line, now }, ReturnPort),
+            ),
             Transport::Datagrams(flow) => {
                 seldom();
-                flow.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
+                flow.on_packet(
+                    packet,
+                    now,
+                    &mut as_dyn!(ReceiverPort { back: &mut *back, stages: &mut *stages, line, now }, ReturnPort),
+                )
             }
             Transport::Stream(stream) => {
                 seldom();
-                stream.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
+                stream.on_packet(
+                    packet,
+                    now,
+                    &mut as_dyn!(ReceiverPort { back: &mut *back, stages: &mut *stages, line, now }, ReturnPort),
+                )
             }
         };
         if let Some(path) = &stages.acks {

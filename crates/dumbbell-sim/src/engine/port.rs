@@ -80,7 +80,10 @@ fn receive_other(receiver: &mut Receiver, packet: &Packet, now: Instant, back: &
 /// The way of what is sent into the net.
 pub trait Ingress: Sink<Packet> {
     /// Whether [`Ingress::deliver_ahead`] delivers packets.
-    const DELIVERS: bool = false;
+    #[inline(always)]
+    fn delivers(&self) -> bool {
+        false
+    }
 
     /// Delivers packets of `burst` to the end `to` as they are sent at `now`, as far as it is known when they arrive there. Returns the rest.
     #[inline(always)]
@@ -110,8 +113,11 @@ pub trait Ingress: Sink<Packet> {
     fn memory_mut(&mut self) -> &mut SendMemory;
 }
 
-impl<W: Ingress> Ingress for &mut W {
-    const DELIVERS: bool = W::DELIVERS;
+impl<W: Ingress + ?Sized> Ingress for &mut W {
+    #[inline(always)]
+    fn delivers(&self) -> bool {
+        (**self).delivers()
+    }
 
     #[inline(always)]
     fn deliver_ahead(&mut self, burst: Burst, to: &mut ReceivingEnd, now: Instant) -> Burst {
@@ -205,7 +211,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
 
     #[inline(always)]
     fn send_burst(&mut self, mut burst: Burst) {
-        if W::DELIVERS {
+        if self.way.delivers() {
             if let Some(end) = &mut self.end {
                 burst = self.way.deliver_ahead(burst, end, self.now);
             }
@@ -298,4 +304,23 @@ pub trait ReturnPort {
 
     /// Sends an acknowledgement that a timer causes, which fires at `due`.
     fn send_by_timer(&mut self, reply: ReceiverReply, blocks: u32, due: Instant);
+}
+
+#[cfg(target_family = "wasm")]
+impl<R: ReturnPort + ?Sized> ReturnPort for &mut R {
+    fn pool(&mut self) -> &mut BlockPool {
+        (**self).pool()
+    }
+
+    fn send(&mut self, reply: ReceiverReply, blocks: u32) {
+        (**self).send(reply, blocks);
+    }
+
+    fn is_ahead(&self) -> bool {
+        (**self).is_ahead()
+    }
+
+    fn send_by_timer(&mut self, reply: ReceiverReply, blocks: u32, due: Instant) {
+        (**self).send_by_timer(reply, blocks, due);
+    }
 }

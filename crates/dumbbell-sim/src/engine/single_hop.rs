@@ -12,6 +12,7 @@ use crate::hop_log::Backlog;
 use crate::RunError;
 use dumbbell_bottleneck::{Bottleneck, Hop, HopPart, Passage};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::as_dyn;
 use dumbbell_core::fork::{CannotFork, Fork, SharedCopies};
 use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::link::AnyLink;
@@ -100,12 +101,15 @@ impl<A: Aqm + Send + 'static, L: Tap + Send, const AHEAD: bool> SingleHop<A, L, 
         if listener.listen_level() >= ListenLevel::Frames {
             listener.on_ack(&reply, sacked, now);
         }
-        let way = HopIngress::<A, L, AHEAD> {
-            shared: &mut self.entrance,
-            lines: &mut self.lines,
-            line: line as u32,
-            horizon: self.horizon,
-        };
+        let way = as_dyn!(
+            HopIngress::<A, L, AHEAD> {
+                shared: &mut self.entrance,
+                lines: &mut self.lines,
+                line: line as u32,
+                horizon: self.horizon,
+            },
+            Ingress
+        );
         let timer = transport.on_back(&reply, sacked, stages, now, way);
         arena.plan_after_answer(reply.flow(), timer, now);
         self.plan();
@@ -206,7 +210,10 @@ impl<A: Aqm, L: Tap, const AHEAD: bool> Sink<Packet> for HopIngress<'_, A, L, AH
 }
 
 impl<A: Aqm, L: Tap, const AHEAD: bool> Ingress for HopIngress<'_, A, L, AHEAD> {
-    const DELIVERS: bool = AHEAD;
+    #[inline(always)]
+    fn delivers(&self) -> bool {
+        AHEAD
+    }
 
     #[inline(always)]
     fn deliver_ahead(&mut self, burst: Burst, to: &mut ReceivingEnd, now: Instant) -> Burst {

@@ -87,12 +87,6 @@ impl Tcp {
     }
 }
 
-/// Whether `_way` delivers packets ahead of their time.
-#[inline(always)]
-fn delivers<W: Ingress>(_way: &W) -> bool {
-    W::DELIVERS
-}
-
 /// Returns the options that a connection under `cc` negotiates; `ecn` says whether its host asks for ECN.
 fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
     let echo = match echo {
@@ -190,7 +184,7 @@ impl Connection for Tcp {
         now: Instant,
         way: impl Ingress,
     ) -> Instant {
-        let delivers = delivers(&way);
+        let delivers = way.delivers();
         let (sender, mut port) = self.port(stages, now, way);
         sender.on_ack(reply.tcp(), blocks, now, &mut port);
         let mut timer = self.sender.no_timer_before();

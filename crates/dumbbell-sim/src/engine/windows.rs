@@ -82,6 +82,8 @@ impl Threads {
     pub const ONE: Threads = Threads { count: 1, always: false };
 }
 
+/// A module for web pages has one thread, and no windows.
+pub const ARE_COMPILED: bool = !cfg!(target_family = "wasm");
 /// Fewest packets of a window that are worth it.
 const LEAST_PACKETS: u64 = 2_000;
 /// Fewest flows.
@@ -183,7 +185,7 @@ fn window_width(config: &RunConfig) -> Duration {
 
 /// Whether a run of `config` over one hop without listeners can use windows, and is faster then on this number of threads.
 pub fn are_useful(config: &RunConfig, threads: Threads) -> bool {
-    if cfg!(target_family = "wasm") || (threads.count < 2 && !threads.always) {
+    if !ARE_COMPILED || (threads.count < 2 && !threads.always) {
         return false;
     }
     // short flows come and go at any time, and answers of datagrams may come without a delay

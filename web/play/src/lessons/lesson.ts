@@ -37,6 +37,8 @@ export interface Lesson {
   minutes: number;
   /** Speed at which its runs are played: one of SPEEDS, real time by default. */
   speed?: number;
+  /** Milliseconds of a run that charts show before the answer: one of SPANS of view/transport.tsx, the whole run by default. */
+  span?: number;
   intro: string;
   questions: Question[];
   /** The sentence to take home. */

@@ -13,6 +13,7 @@ export const queue: Lesson = {
   title: "What a queue is",
   minutes: 6,
   speed: 0.1,
+  span: 2000,
   intro:
     "A sender sends packets, the receiver confirms each by an ACK, and the window is how many packets may be on their way without an ACK. CUBIC is a rule for the window: it lets the window grow until a packet is lost, then reduces it. A link sends one packet at a time, and a packet that arrives meanwhile waits in the queue. The run is slowed down to a tenth of real time: press ▶ and watch the queue grow.",
   questions: [

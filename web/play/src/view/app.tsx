@@ -82,6 +82,10 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
     if (asked) setOpen(opens);
     if (opens) requestAnimationFrame(() => document.querySelector(".controls")?.scrollIntoView({ behavior: "smooth" }));
   };
+  const end = () => {
+    setLesson(-1);
+    document.querySelector<HTMLElement>("header select")?.focus();
+  };
   if (!registry) return <p class="loading">The engine is being loaded.</p>;
   const edit = (experiment: Experiment) => session.edit(dropDefaults(experiment, registry));
   return (
@@ -119,14 +123,14 @@ export function App({ session, native, firstLesson, isNew }: { session: Session;
               </button>
             </p>
           )}
-          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onAsk={setAsked} onEnd={() => setLesson(-1)} onNext={setLesson} />}
+          {lesson >= 0 && <LessonPanel key={lesson} session={session} number={lesson} onAsk={setAsked} onEnd={end} onNext={setLesson} />}
           <div class="bar">
             <Transport session={session} />
             <Refusals message={side.refusal?.message ?? session.notice} />
           </div>
           <div class="sides">
             {(Object.keys(session.sides) as SideName[]).map((name) => (
-              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} asked={asked?.charts.join(" ") ?? ""} isWhole={isWhole} />
+              <SideView key={name} name={name} session={session} side={session.sides[name]!} both={both} asked={asked?.charts ?? []} isWhole={isWhole} />
             ))}
           </div>
           <Summary session={session} side={side} />
@@ -152,15 +156,15 @@ interface SideProps {
   session: Session;
   side: Side;
   both: boolean;
-  /** Keys of the charts that show the answer of a question. */
-  asked: string;
+  /** The charts that show the answer of a question. */
+  asked: string[];
   isWhole: boolean;
 }
 
 function SideView({ name, session, side, both, asked, isWhole }: SideProps) {
   const label = both ? `set-up ${name.toUpperCase()}` : "the run";
   return (
-    <article class={both && session.active === name ? "side active" : "side"} data-side={name} data-asked={asked}>
+    <article class={both && session.active === name ? "side active" : "side"} data-side={name} data-asked={asked.join(" ")}>
       {both && (
         <h2>
           {name.toUpperCase()}: {side.experiment.bottleneck.aqm.name}
@@ -172,7 +176,7 @@ function SideView({ name, session, side, both, asked, isWhole }: SideProps) {
       {isWhole && (
         <div class="charts">
           {CHARTS.map((kind) => (
-            <Chart key={kind.key} session={session} side={side} kind={kind} label={label} />
+            <Chart key={kind.key} session={session} side={side} kind={kind} label={label} isAsked={asked.includes(kind.key)} />
           ))}
           <Ticks session={session} side={side} />
           <Ribbons session={session} side={side} />

@@ -229,7 +229,25 @@ class Columns {
   }
 }
 
-export function Chart({ session, side, kind, label }: { session: Session; side: Side; kind: ChartKind; label: string }) {
+/** A chart with less than this part of its axis looks empty. */
+const LEAST_SHARE = 0.1;
+
+/** Whether a chart has next to nothing to show, and grows when the reader lets the run play. */
+function isHardlyBegun(session: Session): boolean {
+  const [low, high] = chooseSpan(session);
+  return session.isAsking && !session.isPlaying && session.now - low < LEAST_SHARE * (high - low);
+}
+
+interface ChartProps {
+  session: Session;
+  side: Side;
+  kind: ChartKind;
+  label: string;
+  /** The chart shows the answer of a question. */
+  isAsked: boolean;
+}
+
+export function Chart({ session, side, kind, label, isAsked }: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const shape = kind.series(side.experiment).map((one) => one.label).join();
   useEffect(() => {
@@ -259,6 +277,7 @@ export function Chart({ session, side, kind, label }: { session: Session; side: 
         <Term {...(kind.explains.includes(" ") && kind.explains.endsWith(".") ? { text: kind.explains } : { word: kind.explains })}>{kind.title}</Term> <span class="unit">{[kind.unit, kind.note?.(side.experiment)].filter(Boolean).join(", ")}</span>
       </figcaption>
       <div ref={host} role="img" aria-label={`${label}: ${kind.title}, ${kind.unit}, over time`} />
+      {isAsked && isHardlyBegun(session) && <p class="begin">Press ▶: this chart is drawn while the run goes on.</p>}
     </figure>
   );
 }

@@ -1,7 +1,7 @@
 // A lesson: one question after the other, each checked in the run that the page shows.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { MS } from "../experiment";
+import { findLongestRtt, MS } from "../experiment";
 import type { Question, WholeRun } from "../lessons";
 import { findRightChoice, LESSONS } from "../lessons";
 import { formatSeconds } from "../observer";
@@ -18,6 +18,8 @@ interface Props {
   onNext: (number: number) => void;
 }
 
+/** A question shows its run from this moment on, in round trips: the first packets are on their way then. */
+const FIRST_RTTS = 2.6;
 /** Room below the charts that are scrolled to, px. */
 const MARGIN_PX = 12;
 
@@ -59,6 +61,7 @@ export function LessonPanel({ session, number, onAsk, onEnd, onNext }: Props) {
           question={question}
           intro={at === 0 ? lesson.intro : ""}
           speed={lesson.speed ?? 1}
+          span={lesson.span ?? 0}
           isLast={at === lesson.questions.length - 1}
           onDone={(isRight) => {
             setRight([...right, isRight]);
@@ -97,11 +100,13 @@ interface FormProps {
   question: Question;
   intro: string;
   speed: number;
+  span: number;
   isLast: boolean;
   onDone: (isRight: boolean) => void;
 }
 
-function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormProps) {
+function QuestionForm({ session, question, intro, speed, span, isLast, onDone }: FormProps) {
+  const answered = useRef<HTMLDivElement>(null);
   const [chosen, setChosen] = useState(-1);
   const [isAsked, setAsked] = useState(false);
   useEffect(() => {
@@ -110,14 +115,19 @@ function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormP
     session.endComparison();
     session.isAsking = true;
     session.speed = speed;
+    session.span = span;
     session.notice = "";
-    session.begin(question.experiment, null, 0);
+    session.begin(question.experiment, null, (FIRST_RTTS * findLongestRtt(question.experiment)) / MS);
     session.changed();
     return () => {
       session.isAsking = false;
       session.changed();
     };
-  }, [session, question, speed]);
+  }, [session, question, speed, span]);
+  // the button that had the focus is gone, and the next one comes after the words
+  useEffect(() => {
+    if (isAsked) answered.current?.focus({ preventScroll: true });
+  }, [isAsked]);
   const side = session.sides.a!;
   const { outcome } = side;
   // the series and sentences of the whole run are there when its end is shown, and the reader may go back afterwards
@@ -131,6 +141,7 @@ function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormP
     setAsked(true);
     session.pause();
     session.isAsking = false;
+    session.span = 0;
     const end = question.experiment.duration / MS;
     // the reader may have changed the set-up
     if (side.experiment === question.experiment) session.seek(end);
@@ -142,7 +153,7 @@ function QuestionForm({ session, question, intro, speed, isLast, onDone }: FormP
     showCharts();
   };
   const answer = (
-    <div>
+    <div ref={answered} class="answer" tabIndex={-1}>
       {!isAsked && <p class="about">Choose what you expect. You may play the run first (▶): what it measures is shown after your answer.</p>}
       <div role="status">
         {!side.isShown && <p>The run is being computed.</p>}

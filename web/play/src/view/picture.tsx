@@ -163,11 +163,15 @@ function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry,
         break;
     }
   }
+  /** The limit of the queue, if its box ends there. */
+  let limit: number | null = null;
   for (const [hop, box] of [queueBox, backBox].entries()) {
     const queued = queues[hop]!;
     const rows = hop ? 1 : rowsOf.count;
     const longest = rows > 1 ? Math.max(0, ...Array.from({ length: rows }, (_, row) => queued.filter((one) => one.row === row).length)) : queued.length;
-    for (const { packet, x, y, size } of layCells(box, queued, rows, capacities[hop]!.follow(longest, limits[hop]!))) {
+    const capacity = capacities[hop]!.follow(longest, limits[hop]!);
+    if (!hop) limit = rows === 1 && capacity >= limits[0]! ? limits[0]! : null;
+    for (const { packet, x, y, size } of layCells(box, queued, rows, capacity)) {
       context.fillStyle = palette.flow(packet.flow);
       drawPacket(context, x + size * 0.08, y + size * 0.08, Math.max(1, size * 0.84), packet.flags);
     }
@@ -178,7 +182,7 @@ function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry,
     context.textAlign = "center";
     context.fillText("computing …", queueBox.x + queueBox.width / 2, queueBox.y + queueBox.height + 18);
   }
-  labelPicture(context, side, limits[0]!, { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
+  labelPicture(context, side, limit, limits[0]!, { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
 }
 
 function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
@@ -247,7 +251,15 @@ function formatRate(rate: number): string {
   return `${formatQuantity("rate", rate).replace(/(?<=\d)(?=[A-Za-z])/, "\u202f")}/s`;
 }
 
-function labelPicture(context: CanvasRenderingContext2D, side: Side, limit: number, places: Places): void {
+/** The queue in words. Its limit is named where the box ends there: a queue that is far from its limit is drawn larger. */
+function describeQueue(packets: number, shownLimit: number | null, limit: number): string {
+  const count = formatNumber(packets, 4);
+  if (packets >= limit) return `${count} packets, full`;
+  if (shownLimit !== null && shownLimit < Infinity) return `${count} of ${formatNumber(shownLimit, 4)} packets`;
+  return packets === 1 ? "1 packet" : `${count} packets`;
+}
+
+function labelPicture(context: CanvasRenderingContext2D, side: Side, shownLimit: number | null, limit: number, places: Places): void {
   const { left, right, backY, queueBox, backBox, linkEnd, narrow, rows } = places;
   const { experiment, data } = side;
   context.fillStyle = palette.get("soft");
@@ -256,8 +268,7 @@ function labelPicture(context: CanvasRenderingContext2D, side: Side, limit: numb
   context.textAlign = "left";
   context.fillText(narrow ? "senders" : "from the senders", left, queueBox.y - 9);
   const queued = data.samples.findLast((one) => one.time <= side.now);
-  const all = limit === Infinity ? "" : ` of ${formatNumber(limit, 4)}`;
-  const words = queued && side.isShown ? `, ${formatNumber(queued.backlog, 4)}${all} packets${queued.backlog >= limit ? ", full" : ""}` : "";
+  const words = queued && side.isShown ? `, ${describeQueue(queued.backlog, shownLimit, limit)}` : "";
   const caption = `${experiment.bottleneck.aqm.name}${words}`;
   const rate = formatRate(findRate(experiment, side.now * MS));
   const linkMiddle = (queueBox.x + queueBox.width + linkEnd) / 2;

@@ -11,11 +11,11 @@ function describeSpeed(speed: number): string {
 }
 
 const SPANS: [number, string][] = [
-  [0, "the whole run"],
-  [10_000, "the last 10 s"],
-  [2_000, "the last 2 s"],
-  [500, "the last 500 ms"],
-  [100, "the last 100 ms"],
+  [0, "whole run"],
+  [10_000, "last 10 s"],
+  [2_000, "last 2 s"],
+  [500, "last 500 ms"],
+  [100, "last 100 ms"],
 ];
 
 export function Transport({ session }: { session: Session }) {

@@ -8,6 +8,7 @@ use super::super::port::{BlockPool, NO_BLOCKS};
 use super::super::topology::Topology;
 use super::hop::END;
 use super::{MultiHop, STAGES};
+use dumbbell_core::as_dyn;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::observe::{ListenLevel, Tap};
 use dumbbell_core::packet::Packet;
@@ -118,7 +119,7 @@ impl<L: Tap + Send + 'static> MultiHop<L> {
         if self.listener().listen_level() >= ListenLevel::Frames {
             self.listener().on_ack(reply, sacked, now);
         }
-        let timer = transport.on_back(reply, sacked, stages, now, &mut *self);
+        let timer = transport.on_back(reply, sacked, stages, now, as_dyn!(&mut *self, super::super::port::Ingress));
         if let Some(pool) = pool {
             seldom();
             self.lines.pool = pool;
