@@ -385,6 +385,9 @@ class TestInABrowser:
         page = PlayPage(chromium, file, size=size, dark=dark)
         page.value("document.querySelectorAll('details').forEach(one => (one.open = true))")
         assert page.value("document.documentElement.scrollWidth") <= size[0]
+        middles = "[...document.querySelector('.transport').children].map(one => one.getBoundingClientRect())"
+        rows = page.value(f"{middles}.map(box => Math.round((box.top + box.bottom) / 40))")
+        assert len(set(rows)) <= 2, rows
         unnamed = page.value(
             "[...document.querySelectorAll('input, select, textarea, button')].filter(one => !one.labels?.length"
             " && !one.ariaLabel && !one.textContent.trim()).map(one => one.outerHTML)"
@@ -669,7 +672,8 @@ class TestInABrowser:
     ) -> None:
         page = PlayPage(chromium, file, f"lesson={key}")
         for right in ANSWERS[key]:
-            page.until("document.querySelector('.lesson form button[type=submit]') && playground.now === 0")
+            page.until("document.querySelector('.lesson form button[type=submit]') && playground.isAsking")
+            page.until("playground.side.isShown && playground.now < 300")
             choices = page.value("document.querySelectorAll('.lesson input').length")
             assert page.value("document.querySelector('.results').dataset.digest") == ""
             assert page.value("find('.lesson button', 'let the run answer').disabled")
@@ -677,6 +681,8 @@ class TestInABrowser:
             page.value(f"document.querySelectorAll('.lesson input')[{choice}].click(), settle()")
             page.press("let the run answer")
             page.until("document.querySelector('.lesson strong')")
+            # the button is gone, and the words that came have the focus
+            assert page.value("document.activeElement.className") == "answer"
             verdict = page.value("document.querySelector('.lesson strong').textContent")
             assert verdict == ("Right" if is_right else "Not so")
             marks = "[...document.querySelectorAll('.lesson label')].map(one => one.className)"
@@ -704,7 +710,11 @@ class TestInABrowser:
         order = "[...document.querySelectorAll('[data-chart]')].filter(one => getComputedStyle(one).order !== '0')"
         assert page.value(f"{order}.map(one => one.dataset.chart)") == ["sojourn", "cwnd"]
         assert page.value("getComputedStyle(document.querySelector('.controls')).display") == "none"
+        # the first packets are on their way, and charts say how they go on
+        assert page.value(f"{order}.map(one => one.querySelector('.begin') !== null)") == [True, True]
+        assert page.value("playground.side.data.packets.length") > 0
         page.seek(30_000)
+        assert not page.value("document.querySelector('.begin')")
         page.seek(10_000)
         assert page.value("playground.side.data.samples.at(-1).time") > 29_000
         page.value(SETTLED_CHARTS)

@@ -1,7 +1,7 @@
 // Lesson: BBR's model and its faults.
 
 import { MS, SECOND } from "../experiment";
-import { choice, makeExperiment, makeFifo, makeFlow, readFlow, readSummary, RTT } from "./lesson";
+import { choice, makeExperiment, makeFifo, makeFlow, readFlow, readSummary, RTT, toPercent } from "./lesson";
 import type { Lesson } from "./lesson";
 import { findStory } from "./moments";
 
@@ -27,9 +27,9 @@ export const bbr: Lesson = {
     {
       text: "BBRv1, the first version, shares a FIFO for 33 packets with CUBIC: half of a bandwidth-delay product. Which share of the goodput does BBRv1 get?",
       experiment: makeExperiment("BBRv1 and CUBIC in a small buffer", 20e6, makeFifo(33), [makeFlow("cubic"), makeFlow("bbr1")], MINUTE),
-      measure: readFlow("share", 1),
-      unit: "of the goodput",
-      choices: [choice("less than 30 %", 0, 0.3), choice("40 to 60 %", 0.4, 0.6), choice("more than 80 %", 0.8, 1.001)],
+      measure: toPercent(readFlow("share", 1)),
+      unit: "% of the goodput",
+      choices: [choice("less than 30 %", 0, 30), choice("40 to 60 %", 40, 60), choice("more than 80 %", 80, 100.1)],
       charts: ["rates", "ticks"],
       reason: () => "BBRv1 does not react to loss: it keeps up to two bandwidth-delay products in flight, and the small buffer overflows. CUBIC reduces its window at each loss. BBRv3 answers loss, and gets about a half here.",
       look: { find: () => 30_000, words: "The strip of overflows is never quiet, and the sentences show whose packets are dropped." },
@@ -37,9 +37,9 @@ export const bbr: Lesson = {
     {
       text: "Two flows over BBRv1 share a deep FIFO, one with a base RTT of 20 ms, the other with 80 ms. Which share does the one with 80 ms get?",
       experiment: makeExperiment("BBRv1 with two RTTs", 20e6, makeFifo(300), [makeFlow("bbr1", RTT / 2), makeFlow("bbr1", 80 * MS)], MINUTE),
-      measure: readFlow("share", 1),
-      unit: "of the goodput",
-      choices: [choice("less than 30 %", 0, 0.3), choice("40 to 60 %", 0.4, 0.6), choice("more than 70 %", 0.7, 1.001)],
+      measure: toPercent(readFlow("share", 1)),
+      unit: "% of the goodput",
+      choices: [choice("less than 30 %", 0, 30), choice("40 to 60 %", 40, 60), choice("more than 70 %", 70, 100.1)],
       charts: ["rates", "cwnd"],
       reason: () => "Each measures the largest rate at which its packets arrived, and the sum of both is more than the link has. So the limit of two bandwidth-delay products decides who has how much in the queue: the flow with the longer RTT may have four times as much. Reno and CUBIC favour the short RTT instead.",
       look: { find: () => 30_000, words: "The window of flow 2 is several times that of flow 1, and so is its part of the link." },

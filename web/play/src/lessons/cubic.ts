@@ -1,7 +1,7 @@
 // Lesson: CUBIC.
 
 import { MS, SECOND } from "../experiment";
-import { choice, makeExperiment, makeFifo, makeFlow, readFlow, readSummary } from "./lesson";
+import { choice, makeExperiment, makeFifo, makeFlow, readFlow, readSummary, toPercent } from "./lesson";
 import type { Lesson } from "./lesson";
 import { findReduction } from "./moments";
 
@@ -20,9 +20,9 @@ export const cubic: Lesson = {
     {
       text: "Which part of the link does one flow over Reno use in a minute?",
       experiment: makeExperiment("Reno on a long path", 50e6, makeFifo(100), [makeFlow("reno", LONG)], MINUTE),
-      measure: readSummary("utilisation"),
-      unit: "of the link",
-      choices: [choice("60 to 75 %", 0.6, 0.75), choice("80 to 90 %", 0.8, 0.9), choice("above 95 %", 0.95, 1.001)],
+      measure: toPercent(readSummary("utilisation")),
+      unit: "% of the link",
+      choices: [choice("60 to 75 %", 60, 75), choice("80 to 90 %", 80, 90), choice("above 95 %", 95, 100.1)],
       charts: ["cwnd", "rates"],
       reason: (run) => {
         const { before, after } = findReduction(run);
@@ -33,9 +33,9 @@ export const cubic: Lesson = {
     {
       text: "And one flow over CUBIC?",
       experiment: makeExperiment("CUBIC on a long path", 50e6, makeFifo(100), [makeFlow("cubic", LONG)], MINUTE),
-      measure: readSummary("utilisation"),
-      unit: "of the link",
-      choices: [choice("about 86 %, as Reno", 0.84, 0.88), choice("about 91 %", 0.89, 0.93), choice("above 95 %", 0.95, 1.001)],
+      measure: toPercent(readSummary("utilisation")),
+      unit: "% of the link",
+      choices: [choice("about 86 %, as Reno", 84, 88), choice("about 91 %", 89, 93), choice("above 95 %", 95, 100.1)],
       charts: ["cwnd", "rates"],
       reason: (run) => `A reduction leaves ${findReduction(run).after} of ${findReduction(run).before} segments: less is missing, and the first seconds of CUBIC's curve are its steepest.`,
       look: { find: (run) => findReduction(run).time + CURVE_AFTER, words: "The window rose fast, and bends near the old maximum: the concave part of the cubic function." },

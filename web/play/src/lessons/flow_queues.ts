@@ -10,7 +10,7 @@ export const flowQueues: Lesson = {
   key: "flow-queues",
   title: "FIFO, CoDel and flow queues",
   minutes: 8,
-  intro: "A download sends as much as its window allows, which is how many packets may be on their way without an ACK; CUBIC lets the window grow until a packet is lost. A ping crosses the same queue as two downloads. Without a queue its round trip takes 40 ms. Follow the packets of flow 3 in the picture.",
+  intro: "A download sends as much as its window allows, which is how many packets may be on their way without an ACK; CUBIC lets the window grow until a packet is lost. A ping crosses the same queue as two downloads. Without a queue its round trip takes 40 ms. In the picture, the packets of the ping have the colour of flow 3.",
   questions: [
     {
       text: "The queue is a FIFO with room for 150 packets. How long does the ping's round trip take in the mean?",
@@ -19,8 +19,8 @@ export const flowQueues: Lesson = {
       unit: "ms",
       choices: [choice("about 40 ms", 39, 42), choice("42 to 60 ms", 42, 60), choice("about 115 ms", 100, 130)],
       charts: ["sojourn", "rtt"],
-      reason: () => "The downloads keep the FIFO nearly full, and the ping waits behind all of their packets.",
-      look: { find: () => 15_050, words: "A packet of the ping stands in the middle of the packets of the downloads. Press + RTT to see it come back." },
+      reason: (run) => `The downloads keep the FIFO nearly full, and the ping waits behind all of their packets: ${(measure(run) - 40).toFixed(0)} ms in the mean, on top of the 40 ms.`,
+      look: { find: () => 15_050, words: "A packet of the ping stands in the middle of the packets of the downloads. Press + RTT: it has left the queue." },
     },
     {
       text: "CoDel drops packets when the time in queue stays above 5 ms for 100 ms. How long does the ping's round trip take now?",

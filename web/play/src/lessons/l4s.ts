@@ -1,7 +1,7 @@
 // Lesson: L4S and coupling.
 
 import { MS, SECOND } from "../experiment";
-import { choice, makeExperiment, makeFlow, readFlow, readSummary } from "./lesson";
+import { choice, makeExperiment, makeFlow, readFlow, readSummary, toPercent } from "./lesson";
 import type { Lesson } from "./lesson";
 
 const SHORT_RTT = 20 * MS;
@@ -31,9 +31,9 @@ export const l4s: Lesson = {
     {
       text: "A flow over CUBIC joins it, in the classic queue. Which share of the goodput does Prague get?",
       experiment: makeExperiment("Prague and CUBIC over DualPI2", 40e6, { name: "dualpi2" }, BOTH, { ...ECN, ...MINUTE }),
-      measure: readFlow("share", 1),
-      unit: "of the goodput",
-      choices: [choice("less than 30 %", 0, 0.3), choice("50 to 75 %", 0.5, 0.75), choice("more than 90 %", 0.9, 1.001)],
+      measure: toPercent(readFlow("share", 1)),
+      unit: "% of the goodput",
+      choices: [choice("less than 30 %", 0, 30), choice("50 to 75 %", 50, 75), choice("more than 90 %", 90, 100.1)],
       charts: ["rates", "rtt"],
       reason: (run) =>
         `The coupling keeps the windows alike: ${WINDOWS.map((read) => read(run).toFixed(0)).join(" segments for CUBIC and ")} for Prague in the mean. Prague's round trip takes ${ROUND_TRIPS[1]!(run).toFixed(0)} ms and CUBIC's ${ROUND_TRIPS[0]!(run).toFixed(0)} ms, because the classic queue has a target of 15 ms: a similar window in less time is a higher rate.`,
@@ -42,9 +42,9 @@ export const l4s: Lesson = {
     {
       text: "Both share one CoDel queue that marks, without a queue of its own for L4S and without coupling. Which share does Prague get?",
       experiment: makeExperiment("Prague and CUBIC over CoDel", 40e6, { name: "codel", ecn: true }, BOTH, { ...ECN, ...MINUTE }),
-      measure: readFlow("share", 1),
-      unit: "of the goodput",
-      choices: [choice("about 50 %", 0.4, 0.6), choice("about 70 %, as before", 0.65, 0.8), choice("more than 90 %", 0.9, 1.001)],
+      measure: toPercent(readFlow("share", 1)),
+      unit: "% of the goodput",
+      choices: [choice("about 50 %", 40, 60), choice("about 70 %, as before", 65, 80), choice("more than 90 %", 90, 100.1)],
       charts: ["rates", "cwnd"],
       reason: () => "Both see the same marks. CUBIC takes each for a reason to reduce its window by 30 %, Prague reduces it by half of the share of marked packets, which is small. So a classic queue with ECN is dangerous for classic flows, and Prague has to detect it.",
       look: { find: () => 30_000, words: "CUBIC's window is at the bottom of the chart, and each mark keeps it there." },

@@ -80,6 +80,11 @@ export function readFlow(key: string, flow: number): (run: WholeRun) => number {
   return ({ outcome }) => Number(outcome.tables["flows"]?.[key]?.[flow]);
 }
 
+/** A share in per cent. */
+export function toPercent(read: (run: WholeRun) => number): (run: WholeRun) => number {
+  return (run) => 100 * read(run);
+}
+
 /** The choice that contains a measured number. */
 export function findRightChoice(question: Question, measured: number): number {
   return question.choices.findIndex((one) => one.from <= measured && measured < one.to);

@@ -1,7 +1,7 @@
 // Lesson: Reno's sawtooth and its buffer.
 
 import { MS, SECOND } from "../experiment";
-import { choice, makeExperiment, makeFifo, makeFlow, readSummary } from "./lesson";
+import { choice, makeExperiment, makeFifo, makeFlow, readSummary, toPercent } from "./lesson";
 import type { Lesson } from "./lesson";
 import { findLargest, findReduction } from "./moments";
 
@@ -31,9 +31,9 @@ export const sawtooth: Lesson = {
     {
       text: "Which part of the link does this flow use in a minute?",
       experiment: makeExperiment("Reno with a buffer of one BDP", 10e6, makeFifo(66), RENO, MINUTE),
-      measure: readSummary("utilisation"),
-      unit: "of the link",
-      choices: [choice("about 75 %, as the mean of one half and the whole", 0.7, 0.8), choice("about 90 %", 0.85, 0.95), choice("above 98 %", 0.98, 1.001)],
+      measure: toPercent(readSummary("utilisation")),
+      unit: "% of the link",
+      choices: [choice("about 75 %, as the mean of one half and the whole", 70, 80), choice("about 90 %", 85, 95), choice("above 98 %", 98, 100.1)],
       charts: ["rates", "sojourn"],
       reason: (run) => `After the reduction the window is ${findReduction(run).after} segments, and 66 just fill the link: the queue becomes empty for a moment, and the link stays busy.`,
       look: {
@@ -47,9 +47,9 @@ export const sawtooth: Lesson = {
     {
       text: "The queue has room for 10 packets only. Which part of the link does the flow use now?",
       experiment: makeExperiment("Reno with a small buffer", 10e6, makeFifo(10), RENO, MINUTE),
-      measure: readSummary("utilisation"),
-      unit: "of the link",
-      choices: [choice("about 15 %, as 10 of 66", 0.1, 0.2), choice("about 50 %", 0.45, 0.6), choice("about 80 %", 0.75, 0.9)],
+      measure: toPercent(readSummary("utilisation")),
+      unit: "% of the link",
+      choices: [choice("about 15 %, as 10 of 66", 10, 20), choice("about 50 %", 45, 60), choice("about 80 %", 75, 90)],
       charts: ["rates", "cwnd"],
       reason: (run) => {
         const { before, after } = findReduction(run);

@@ -21,7 +21,7 @@ export const slowStart: Lesson = {
     "A sender may have a window of packets, also called segments, on their way without an ACK, and Reno and CUBIC are two rules for the window. Both begin with slow start: two packets are sent for each one that was acknowledged, so the window doubles each round trip, because the sender does not know the rate of the path. The link and the queue of this lesson have room for 132 packets together: 66 on the way (20 Mbit/s times 40 ms), and 66 in the queue. The run is slowed down to 1/33 of real time: press ▶, and watch the first second.",
   questions: [
     {
-      text: "A flow over Reno begins with a window of 10 segments, after a handshake of 40 ms. When does it know of the first loss?",
+      text: "A connection begins with a handshake, one round trip of 40 ms without data. Then Reno sends its first window, 10 segments. When does it know of the first loss?",
       experiment: makeExperiment("Reno's slow start", 20e6, makeFifo(66), [makeFlow("reno")], SHORT),
       measure: measureExit,
       unit: "ms after the start",
@@ -29,7 +29,7 @@ export const slowStart: Lesson = {
       charts: ["cwnd", "ticks"],
       reason: (run) => {
         const { dropped, known } = findFirstLoss(run);
-        return `10, 20, 40, 80, 160: after the handshake, the window passes 132 in the fifth round trip, and the first packet is dropped at ${dropped.toFixed(0)} ms. The news comes ${(known - dropped).toFixed(0)} ms later: the packets ahead of the gap first leave the full queue, which takes 40 ms, then the packets behind the gap reach the receiver, and their ACKs come back.`;
+        return `10, 20, 40, 80, 160: after the handshake, the window passes 132 in the fifth round trip, and the first packet is dropped at ${dropped.toFixed(0)} ms. The news comes ${(known - dropped).toFixed(0)} ms later: the packets ahead of the gap first leave the full queue, which takes 40 ms, then the packets behind the gap reach the receiver, and their ACKs come back and report the gap.`;
       },
       look: {
         find: (run) => findFirstLoss(run).dropped - JUST_BEFORE,
@@ -48,7 +48,7 @@ export const slowStart: Lesson = {
       look: { find: measureExit, words: "The sender knows of the loss now and repeats what was lost, and its window begins to fall. \"What happened\" counts the drops." },
     },
     {
-      text: "CUBIC in Linux uses HyStart, which leaves slow start before a loss: when the ACKs of one round trip come spread over half of it, the link is about full. With Reno the first packet was dropped after 255 ms. When is the first drop now?",
+      text: "CUBIC in Linux uses HyStart, which leaves slow start before a loss: when the ACKs of one window arrive over more than half of a round trip, the link is about full. With Reno the first packet was dropped after 255 ms. When is the first drop now?",
       experiment: makeExperiment("CUBIC with HyStart", 20e6, makeFifo(66), [makeFlow("cubic")], SHORT),
       measure: (run) => findStory(run, "drop"),
       unit: "ms after the start",

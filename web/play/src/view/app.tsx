@@ -172,7 +172,7 @@ function SideView({ name, session, side, both, asked, isWhole }: SideProps) {
         </h2>
       )}
       <Picture session={session} side={side} label={label} />
-      <Legend side={side} />
+      <Legend session={session} side={side} />
       {isWhole && (
         <div class="charts">
           {CHARTS.map((kind) => (
@@ -187,8 +187,8 @@ function SideView({ name, session, side, both, asked, isWhole }: SideProps) {
   );
 }
 
-function Legend({ side }: { side: Side }) {
-  const seeds = side.seedRuns.map((one) => one.seed);
+function Legend({ session, side }: { session: Session; side: Side }) {
+  const seeds = session.isAsking ? [] : side.seedRuns.map((one) => one.seed);
   return (
     <ul class="legend" aria-label="colours">
       {listFlows(side.experiment).map((one, flow) => (

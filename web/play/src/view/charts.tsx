@@ -385,12 +385,13 @@ function updatePlot(plot: uPlot, columns: Columns, session: Session, side: Side)
   });
 }
 
-/** Draws where the values of all seeds are, up to the moment that was seen last: a band for each series that has its own line. */
+/** Draws where the values of all seeds are, up to the last moment that was seen: a band for each series that has its own line. */
 function drawSeeds(plot: uPlot, session: Session, side: Side, kind: ChartKind): void {
   const { seedRuns, experiment } = side;
   const [first] = seedRuns;
-  const seen = session.isAsking ? session.now : (side.data.samples.at(-1)?.time ?? 0);
-  if (!first || kind.isStacked) return;
+  const seen = side.data.samples.at(-1)?.time ?? 0;
+  // a question is about one run
+  if (!first || kind.isStacked || session.isAsking) return;
   const rows = seedRuns.map((run) => run.samples.map((_, index) => kind.row(run.samples, index, run.interval, experiment)));
   const { ctx: context, bbox } = plot;
   context.save();

@@ -182,7 +182,7 @@ function paintPicture(canvas: HTMLCanvasElement, side: Side, registry: Registry,
     context.textAlign = "center";
     context.fillText("computing …", queueBox.x + queueBox.width / 2, queueBox.y + queueBox.height + 18);
   }
-  labelPicture(context, side, limit, limits[0]!, { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
+  labelPicture(context, side, describeQueue(queues[0]!.length, limit, limits[0]!), { left, right, middle, backY, queueBox, backBox, linkEnd, width, narrow, rows: rowsOf.names });
 }
 
 function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
@@ -259,17 +259,15 @@ function describeQueue(packets: number, shownLimit: number | null, limit: number
   return packets === 1 ? "1 packet" : `${count} packets`;
 }
 
-function labelPicture(context: CanvasRenderingContext2D, side: Side, shownLimit: number | null, limit: number, places: Places): void {
+function labelPicture(context: CanvasRenderingContext2D, side: Side, queued: string, places: Places): void {
   const { left, right, backY, queueBox, backBox, linkEnd, narrow, rows } = places;
-  const { experiment, data } = side;
+  const { experiment } = side;
   context.fillStyle = palette.get("soft");
   context.font = "12px system-ui, sans-serif";
   context.textBaseline = "alphabetic";
   context.textAlign = "left";
   context.fillText(narrow ? "senders" : "from the senders", left, queueBox.y - 9);
-  const queued = data.samples.findLast((one) => one.time <= side.now);
-  const words = queued && side.isShown ? `, ${describeQueue(queued.backlog, shownLimit, limit)}` : "";
-  const caption = `${experiment.bottleneck.aqm.name}${words}`;
+  const caption = `${experiment.bottleneck.aqm.name}${side.isShown ? `, ${queued}` : ""}`;
   const rate = formatRate(findRate(experiment, side.now * MS));
   const linkMiddle = (queueBox.x + queueBox.width + linkEnd) / 2;
   const room = linkMiddle - context.measureText(rate).width / 2 - queueBox.x;
