@@ -277,7 +277,7 @@ export function Chart({ session, side, kind, label, isAsked }: ChartProps) {
         <Term {...(kind.explains.includes(" ") && kind.explains.endsWith(".") ? { text: kind.explains } : { word: kind.explains })}>{kind.title}</Term> <span class="unit">{[kind.unit, kind.note?.(side.experiment)].filter(Boolean).join(", ")}</span>
       </figcaption>
       <div ref={host} role="img" aria-label={`${label}: ${kind.title}, ${kind.unit}, over time`} />
-      {isAsked && isHardlyBegun(session) && <p class="begin">Press ▶: this chart is drawn while the run goes on.</p>}
+      {isAsked && isHardlyBegun(session) && <p class="begin">Press ▶ to see it grow.</p>}
     </figure>
   );
 }
