@@ -440,12 +440,21 @@ impl State {
         match conn.cwnd.cmp(&target) {
             std::cmp::Ordering::Greater => {
                 conn.cwnd -= 1;
-                conn.set_ssthresh(conn.cwnd, ExitCause::Ecn);
+                conn.set_ssthresh(conn.cwnd, self.name_cut(conn));
             }
             std::cmp::Ordering::Less => conn.cwnd += 1,
             std::cmp::Ordering::Equal => return,
         }
         self.update_increase(conn);
+    }
+
+    /// Returns the cause of a window that falls: a mark, unless a loss has halved it in this episode.
+    fn name_cut(&self, conn: &Conn) -> ExitCause {
+        match conn.state {
+            CaState::Loss => ExitCause::Timeout,
+            _ if self.in_loss => ExitCause::Loss,
+            _ => ExitCause::Ecn,
+        }
     }
 
     /// Moves `cwnd` by the whole segments of the carry, in 0.6.
@@ -457,7 +466,7 @@ impl State {
                 self.carry = 0;
             }
             conn.cwnd = (conn.cwnd - 1).max(MIN_CWND);
-            conn.set_ssthresh(conn.cwnd, ExitCause::Ecn);
+            conn.set_ssthresh(conn.cwnd, self.name_cut(conn));
         } else if self.carry >= segment {
             self.carry -= segment;
             conn.cwnd = (conn.cwnd + 1).min(conn.cwnd_clamp);

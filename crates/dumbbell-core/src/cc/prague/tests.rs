@@ -234,6 +234,26 @@ fn only_module_0_5_grows_where_its_window_is_not_the_limit() {
 }
 
 #[test]
+fn slow_start_ends_by_the_mark_or_the_loss_that_lowers_the_window() {
+    for version in ["0.5", "0.6", "0.7"] {
+        for (state_of_loss, cause) in [(None, ExitCause::Ecn), (Some(CaState::Recovery), ExitCause::Loss), (Some(CaState::Loss), ExitCause::Timeout)] {
+            let (mut state, mut conn) = prague(json!({ "version": version }), 80_000, 20.0);
+            conn.ssthresh = u32::MAX;
+            state.upscaled_alpha = 1 << (state.alpha_bits() + SHIFT_G);
+            match state_of_loss {
+                None => state.cut_for_mark(&conn),
+                Some(loss) => {
+                    state.cut_for_loss(&conn);
+                    conn.state = loss;
+                }
+            }
+            state.follow(&mut conn);
+            assert_eq!((conn.cwnd, conn.exits.first.map(|exit| exit.cause)), (19, Some(cause)), "{version} {cause:?}");
+        }
+    }
+}
+
+#[test]
 fn module_0_6_carries_what_is_less_than_a_segment() {
     let (mut state, mut conn) = prague(json!({"version": "0.6"}), 80_000, 10.0);
     // alpha of 3/8 takes 10 * 3/16 = 1.875 segments of 10: one at once, the rest when there is a whole one
