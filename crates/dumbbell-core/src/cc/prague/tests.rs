@@ -236,7 +236,9 @@ fn only_module_0_5_grows_where_its_window_is_not_the_limit() {
 #[test]
 fn slow_start_ends_by_the_mark_or_the_loss_that_lowers_the_window() {
     for version in ["0.5", "0.6", "0.7"] {
-        for (state_of_loss, cause) in [(None, ExitCause::Ecn), (Some(CaState::Recovery), ExitCause::Loss), (Some(CaState::Loss), ExitCause::Timeout)] {
+        for (state_of_loss, cause) in
+            [(None, ExitCause::Ecn), (Some(CaState::Recovery), ExitCause::Loss), (Some(CaState::Loss), ExitCause::Timeout)]
+        {
             let (mut state, mut conn) = prague(json!({ "version": version }), 80_000, 20.0);
             conn.ssthresh = u32::MAX;
             state.upscaled_alpha = 1 << (state.alpha_bits() + SHIFT_G);
