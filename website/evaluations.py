@@ -81,7 +81,8 @@ def format_evaluation(name: str) -> str:
     return (
         f"`{command}` runs a part of the scenes of [{suite.title}](../evaluate.md) and gives "
         f"{format_count(len(rows), 'grade')}, each of the worst cell: {summary}. {suite.first} "
-        f"The page that the command writes has the bars, the notes and every cell. Values have intervals over seeds.\n\n{table}"
+        "The page that the command writes has the bars, the notes and every cell. Values have intervals over seeds."
+        f"\n\n{table}"
     )
 
 
