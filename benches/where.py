@@ -66,7 +66,7 @@ PARTS = {
     "crates/dumbbell-core/src/bufferbloat": "measuring",
     "crates/dumbbell-core/src/responsiveness": "measuring",
 }
-HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param|ring)\b")
+HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param|ring|as_dyn)\b")
 NAMES = ("scheduling", "link and queue", "sender", "receiver", "control", "measuring", "other")
 HERE = re.compile(r"(?:^|/)(crates/dumbbell-[a-z]+/.+)$")
 

@@ -8,6 +8,7 @@
 
 pub mod app;
 pub mod aqm;
+pub mod as_dyn;
 pub mod bufferbloat;
 pub mod buffers;
 pub mod cc;
@@ -32,7 +33,6 @@ pub mod responsiveness;
 pub mod ring;
 pub mod rng;
 pub mod rtt;
-pub mod share;
 pub mod slots;
 pub mod stream_transport;
 pub mod tcp;
