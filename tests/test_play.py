@@ -164,7 +164,7 @@ SIZES = ((1400, 900), (800, 900), (400, 800))
 # until an expression has a true value, or 20 s
 UNTIL = """
 (async () => {
-  const end = Date.now() + 20000;
+  const end = Date.now() + 60000;
   for (;;) {
     const found = EXPRESSION;
     if (found || Date.now() > end) return found instanceof Element ? true : found;
