@@ -103,7 +103,7 @@ def test_another_run_has_other_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in list_suites() if load_suite(name).scenes])
 def test_each_objection_is_answered_in_each_suite(name: str) -> None:
-    """Of a subject that is no yardstick, without notes."""
+    """The subject is not a yardstick, and no criterion has a note."""
     suite = load_suite(name)
     first = suite.yardsticks[0]
     plan = make_plan(suite, [Candidate("another", first), Candidate(first, first)], 1, quick=True)

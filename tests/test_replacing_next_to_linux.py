@@ -39,7 +39,7 @@ PACKET = np.dtype({"names": ["time", "flow", "seq", "len", "id", "back"],
 
 @dataclass(frozen=True)
 class Replacement:
-    """What is there before, and what takes its place."""
+    """The queue and the controls ahead of the change, the key that changes, and its new value."""
 
     queue: Any
     controls: tuple[str, ...]
@@ -59,8 +59,10 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What a replacement did: packets that were dropped with the old queue, what the link carried in the next second,
-    and window and threshold of each flow at `TIMES_MS`."""
+    """The packets that the old queue took with it, the rate of the link in the next second, and windows.
+
+    `windows` has the window and the threshold of each flow at each of `TIMES_MS`, segments.
+    """
 
     dropped: int
     carried_mbit: float

@@ -40,7 +40,7 @@ class Candidate:
     words: tuple[str, ...] = ()
     """A stack on the command line: its name, and the options that set its control and parameters."""
     engine: str = "sim"
-    """What `--engine` calls the engine of its runs."""
+    """The engine of its runs, by the name that `--engine` takes."""
 
     def format_run(self, *words: str) -> str:
         """Return the command that runs an experiment with it; the folder of a plugin has to be trusted."""
